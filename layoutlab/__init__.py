@@ -1,0 +1,1 @@
+"""layoutlab: does every element land where it will be read?"""
