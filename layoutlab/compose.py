@@ -365,14 +365,19 @@ def _check(a: Layout, b: Layout, result: Layout) -> None:
     last = size - 1
     for i in {*range(min(last, 16) + 1), *ends, last, last // 2, last // 3}:
         want, got = evaluate(a, b(i)), result(i)
-        if _amounts(want) != _amounts(got):
+        if amounts(want) != amounts(got):
             raise LayoutError(f"{a} o {b} was computed as {result}, which gives {got} at {i}: a fault of layoutlab")
 
 
-def _amounts(value: Any, path: Path = ()) -> dict[Path, int]:
+def amounts(value: Any, path: Path = ()) -> dict[Path, Any]:
+    """What a number or coordinate adds in each coordinate, zeros left out.
+
+    >>> amounts(5), amounts((0, (3, 0)))
+    ({(): 5}, {(1, 0): 3})
+    """
     if isinstance(value, tuple):
-        return {k: v for i, part in enumerate(value) for k, v in _amounts(part, (*path, i)).items()}
-    return {path: value} if value != 0 else {}
+        return {k: v for i, part in enumerate(value) for k, v in amounts(part, (*path, i)).items()}
+    return {path: value} if getattr(value, "ndim", 0) or value != 0 else {}
 
 
 def _first_values(a: Layout, b: Layout) -> str:
