@@ -1,6 +1,6 @@
 """How long the command takes to answer, and what it loads: `python tests/bench/startup.py`.
 
-Each command runs as a whole process, beside `python -c pass` and `python -c "import numpy"` in the same run. The target is
+Each command runs as a whole process, beside an empty Python and `import numpy` in the same run. The target is
 under 0.3 s for commands that need no CuTe DSL; what they import of the heavy packages is listed.
 """
 
