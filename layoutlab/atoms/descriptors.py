@@ -211,9 +211,9 @@ class SmemDescriptor:
     ) -> NDArray[np.int64]:
         """`bit_addresses`, refused when two elements share a place or the tile leaves shared memory.
 
-        >>> SmemDescriptor(start=0, lbo=0, sbo=64, swizzle=128).check(128, 16)
+        >>> SmemDescriptor(start=0, lbo=0, sbo=64, swizzle=128).check(128, 16)  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        layoutlab.errors.LayoutError: row 0 k 8 and row 8 k 0 are both read at byte 16: sbo is 64 bytes; the descriptor field holds bytes >> 4, so if 64 is the field, sbo is 1024
+        layoutlab.errors.LayoutError: row 1 k 8 and row 16 k 8 are both read at byte 128: sbo is 64 bytes; the field ...
 
         A descriptor may well be read so (its hardware does not mind), but no kernel means it. Raises LayoutError; a stride that
         was shifted twice, or not at all, is named.
