@@ -1,6 +1,6 @@
-"""Records what CuTe DSL prints for its objects: `python record.py` writes one .txt a thing and index.json beside this file.
+"""Records what CuTe DSL prints: `python record.py` writes one .txt a thing, and index.json, beside this file.
 
-The parser's tests read these texts. Each is `str(object)`, byte for byte, taken while a function is traced (no GPU needed);
+The parser's tests read these texts. Each is `str(object)`, byte for byte, taken while a function is traced (no GPU);
 index.json says for each what class it was, how it was made, and which DSL version printed it.
 """
 
@@ -79,13 +79,11 @@ def host(mA: cute.Tensor, mB: cute.Tensor, pC: cute.Pointer, n: cutlass.Int32):
         cute.local_tile(cute.make_identity_tensor((n, 128)), (128, 64), (n, 1)),
         "local_tile(make_identity_tensor((n,128)), (128,64), (n,1))",
     )
-    record(
-        "gmem_tensor_dynamic", mA, "kernel argument: make_fake_tensor(BFloat16, (sym, 128), stride=(128, 1), align 16)"
-    )
+    record("gmem_tensor_dynamic", mA, "argument: make_fake_tensor(BFloat16, (sym, 128), stride=(128, 1), align 16)")
     record(
         "gmem_tensor_symbols",
         mB,
-        "kernel argument: make_fake_tensor(Float32, (sym div 8, sym), stride=(sym64 div 8, 1))",
+        "argument: make_fake_tensor(Float32, (sym div 8, sym), (sym64 div 8, 1))",
     )
     record("gmem_tensor_tile", cute.local_tile(mA, (128, 64), (0, 1)), "local_tile(mA, (128,64), (0,1))")
     record("gmem_tensor_zipped", cute.zipped_divide(mA, (128, 64)), "zipped_divide(mA, (128,64))")
@@ -105,9 +103,7 @@ def host(mA: cute.Tensor, mB: cute.Tensor, pC: cute.Pointer, n: cutlass.Int32):
         warp.MmaF16BF16Op(cutlass.Float16, cutlass.Float32, (16, 8, 16)), (2, 2, 1), permutation_mnk=(32, 32, 16)
     )
     record("tiled_mma_sm80", mma16816, "make_tiled_mma(MmaF16BF16Op((16,8,16)), (2,2,1), permutation_mnk=(32,32,16))")
-    record(
-        "tiled_copy_ldmatrix", cute.make_tiled_copy_A(ldmatrix, mma16816), "make_tiled_copy_A(ldmatrix x4, that MMA)"
-    )
+    record("tiled_copy_ldmatrix", cute.make_tiled_copy_A(ldmatrix, mma16816), "make_tiled_copy_A(ldmatrix x4, the MMA)")
     permuted = cute.make_tiled_mma(
         warp.MmaF16BF16Op(cutlass.Float16, cutlass.Float32, (16, 8, 16)),
         (2, 2, 1),
