@@ -1,30 +1,13 @@
 """layoutlab: does every element land where it will be read?"""
 
 from layoutlab.algebra import (
-    blocked_product,
-    complement,
-    flat_divide,
-    flat_product,
-    logical_divide,
-    logical_product,
-    raked_product,
-    tile_to_shape,
-    tiled_divide,
-    tiled_product,
-    zipped_divide,
-    zipped_product,
-)
-from layoutlab.compose import composition
-from layoutlab.equality import compare, functionally_equal
-from layoutlab.errors import LayoutError
-from layoutlab.int_tuple import Basis, compatible, congruent, weakly_congruent
-from layoutlab.inverses import left_inverse, max_common_layout, max_common_vector, right_inverse
-from layoutlab.layout import Layout, make_identity_layout, make_layout
-from layoutlab.recast import recast_layout
-from layoutlab.structure import (
     append,
     append_ones,
+    blocked_product,
     coalesce,
+    compare,
+    complement,
+    composition,
     cosize,
     crd2idx,
     depth,
@@ -32,19 +15,38 @@ from layoutlab.structure import (
     domain_offset,
     filter,
     filter_zeros,
+    flat_divide,
+    flat_product,
     flatten,
+    functionally_equal,
     group_modes,
     idx2crd,
+    left_inverse,
+    logical_divide,
+    logical_product,
     make_ordered_layout,
+    max_common_layout,
+    max_common_vector,
     prepend,
     prepend_ones,
+    raked_product,
     rank,
+    recast_layout,
+    right_inverse,
     select,
     shape,
     size,
     slice_,
     slice_and_offset,
+    tile_to_shape,
+    tiled_divide,
+    tiled_product,
+    zipped_divide,
+    zipped_product,
 )
+from layoutlab.errors import LayoutError
+from layoutlab.int_tuple import Basis, compatible, congruent, weakly_congruent
+from layoutlab.layout import Layout, make_identity_layout, make_layout
 from layoutlab.swizzle import ComposedLayout, Swizzle
 from layoutlab.symbol import Sym
 

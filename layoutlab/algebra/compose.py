@@ -27,10 +27,10 @@ from functools import cached_property
 from itertools import product as every
 from typing import Any, TypeAlias, overload
 
+from layoutlab.algebra.structure import AnyLayout, layout_of, of_runs
 from layoutlab.errors import LayoutError
 from layoutlab.int_tuple import Basis, Int, IntTuple, add, compact_col_major, flatten, map_leaves, product, to_text
 from layoutlab.layout import Layout, follows
-from layoutlab.structure import AnyLayout, layout_of, of_runs
 from layoutlab.swizzle import ComposedLayout, Swizzle
 
 Tiler: TypeAlias = "Layout | IntTuple | tuple[Tiler, ...] | None"

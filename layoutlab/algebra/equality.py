@@ -11,13 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from layoutlab.compose import amounts
+from layoutlab.algebra.compose import amounts
+from layoutlab.algebra.structure import AnyLayout
 from layoutlab.digits import Map, beside
 from layoutlab.errors import LayoutError
 from layoutlab.int_tuple import Basis, flatten, map_leaves, to_text
 from layoutlab.layout import Layout, runs
-from layoutlab.structure import AnyLayout
-from layoutlab.swizzle import ComposedLayout
+from layoutlab.swizzle import ComposedLayout, Swizzle
 from layoutlab.symbol import Sym
 
 ENUMERATED = 1 << 26
@@ -114,7 +114,7 @@ def as_digits(x: AnyLayout) -> Map:
         return table
     if isinstance(x.inner, Layout):
         return x.inner.map("()", "()").after(table)
-    swizzle = x.element_swizzle()
+    swizzle: Swizzle = x.element_swizzle()
     return table.swizzled("()", swizzle.bits, swizzle.base, swizzle.shift)
 
 
@@ -154,7 +154,7 @@ def _enumerated(a: AnyLayout, b: AnyLayout, size: int) -> int | None:
 def _reach(x: AnyLayout) -> int:
     outer, offset = (x, 0) if isinstance(x, Layout) else (x.outer, x.offset)
     numbers: list[Any] = [s * (d.value if isinstance(d, Basis) else d) for s, d in outer.leaves()]
-    total = sum(abs(v) for v in [*numbers, *amounts(offset).values()])
+    total: int = sum(abs(v) for v in [*numbers, *amounts(offset).values()])
     return (
         max(total, total * _reach(x.inner)) if isinstance(x, ComposedLayout) and isinstance(x.inner, Layout) else total
     )

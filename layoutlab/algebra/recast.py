@@ -14,10 +14,10 @@ from __future__ import annotations
 from math import gcd
 from typing import Any
 
+from layoutlab.algebra.structure import L
 from layoutlab.errors import LayoutError
 from layoutlab.int_tuple import Basis, to_text, unflatten
 from layoutlab.layout import Layout
-from layoutlab.structure import L
 from layoutlab.swizzle import ComposedLayout, Swizzle
 
 

@@ -18,11 +18,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from layoutlab.compose import Tiler, by_mode, composition_of_layouts
+from layoutlab.algebra.compose import Tiler, by_mode, composition_of_layouts
+from layoutlab.algebra.structure import (
+    L,
+    append_ones,
+    coalesce,
+    filter,
+    layout_of,
+    make_ordered_layout,
+    of_runs,
+    on_outer,
+)
 from layoutlab.errors import LayoutError
 from layoutlab.int_tuple import Basis, IntTuple, ceil_div, modes, product, to_text
 from layoutlab.layout import Layout, make_layout
-from layoutlab.structure import L, append_ones, coalesce, filter, layout_of, make_ordered_layout, of_runs, on_outer
 from layoutlab.symbol import Sym
 
 # -- complement -------------------------------------------------------------------------------------------------------

@@ -14,11 +14,11 @@ from math import gcd
 from operator import itemgetter
 from typing import Any
 
-from layoutlab.compose import composition, composition_of_layouts
+from layoutlab.algebra.compose import composition, composition_of_layouts
+from layoutlab.algebra.structure import L, coalesce, layout_of, of_runs
 from layoutlab.errors import LayoutError
 from layoutlab.int_tuple import Basis, to_text
 from layoutlab.layout import Layout, runs
-from layoutlab.structure import L, coalesce, layout_of, of_runs
 from layoutlab.swizzle import ComposedLayout, Swizzle
 
 Run = tuple[int, int, int]
