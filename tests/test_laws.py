@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import layoutlab as ll
 from layoutlab import ComposedLayout, Layout, LayoutError
 
-EXAMPLES = settings(max_examples=300, deadline=None)
+EXAMPLES = settings(max_examples=150, deadline=None)
 
 
 @given(some.composable())
@@ -129,7 +129,7 @@ def test_complement(a: Layout, target: int) -> None:
 def test_small_complements_exhausted() -> None:
     """A complement with its law, or overlap in the layout, or none by brute force: its copies fill no 0, 1, 2, ..."""
     tested = refused = 0
-    for a in small_layouts(8, 3, (0, 1, 2, 3, 4, 6)):
+    for a in small_layouts(12, 3, (0, 1, 2, 3, 4, 6, 8)):
         tested += 1
         try:
             result = ll.complement(a, 12)
@@ -187,43 +187,44 @@ def test_divides_by_mode(modes: list[tuple[int, int]], data: st.DataObject) -> N
     shape, tile = tuple(s * t for s, t in modes), tuple(t for _, t in modes)
     a = Layout(shape, tuple(data.draw(some.STRIDES) for _ in shape))
     zipped, tiled, flat = ll.zipped_divide(a, tile), ll.tiled_divide(a, tile), ll.flat_divide(a, tile)
-    for t in every(*map(range, tile)):
-        for r in every(*(range(s // e) for s, e in zip(shape, tile, strict=True))):
-            at = tuple(i + e * j for i, e, j in zip(t, tile, r, strict=True))
-            assert a(at) == zipped(t, r) == tiled(t, *r) == flat(*t, *r)
+    for at in data.draw(st.lists(st.tuples(*(st.integers(0, s - 1) for s in shape)), min_size=20, max_size=20)):
+        t = tuple(c % e for c, e in zip(at, tile, strict=True))
+        r = tuple(c // e for c, e in zip(at, tile, strict=True))
+        assert a(at) == zipped(t, r) == tiled(t, *r) == flat(*t, *r)
 
 
 @given(some.injective(60), some.injective(20))
 @EXAMPLES
 def test_logical_product(a: Layout, times: Layout) -> None:
-    assert laws.logical_product(a, times, ll.logical_product(a, times)) is None
+    try:
+        result = ll.logical_product(a, times)
+    except LayoutError as refusal:  # the places for copies are there, but not in the tiler's order
+        assert "is no layout" in str(refusal)
+        assert not composition_exists(ll.complement(a, a.size() * times.cosize()), times)
+    else:
+        assert laws.logical_product(a, times, result) is None
 
 
-@given(some.injective(60), some.injective(12))
+@given(some.bijective(40), some.injective(12))
 @EXAMPLES
 def test_products_regroup_the_logical_one(a: Layout, times: Layout) -> None:
     rank = max(a.rank(), times.rank())
-    padded = ll.append_ones(a, rank) if a.depth() else ll.append_ones(a, max(rank, 1))
-    logical = ll.logical_product(padded, ll.append_ones(times, rank))
+    blocks, places = ll.append_ones(a, rank), ll.append_ones(times, rank)
+    logical = ll.logical_product(blocks, places)
+    zipped, tiled, flat = (f(blocks, places) for f in (ll.zipped_product, ll.tiled_product, ll.flat_product))
     blocked, raked = ll.blocked_product(a, times), ll.raked_product(a, times)
-    zipped = ll.zipped_product(a, times)
     for i in range(0, a.size(), 3):
         for j in range(0, times.size(), 2):
-            inner, outer = ll.idx2crd(i, padded.shape), ll.idx2crd(j, ll.append_ones(times, rank).shape)
-            pairs = list(zip(inner, outer, strict=True))
-            assert logical(inner, outer) == zipped(i, j)
-            assert logical(inner, outer) == blocked(*pairs)
-            flat = [ll.crd2idx((o, n), (ll.size(t), ll.size(s))) for (n, o), t, s in flat_modes(pairs, logical)]
-            assert logical(inner, outer) == raked(*flat)
+            inner, outer = ll.idx2crd(i, blocks.shape), ll.idx2crd(j, places.shape)
+            value = logical((inner, outer))
+            assert value == zipped((i, j)) == tiled((i, *outer)) == flat((*inner, *outer))
+            assert value == blocked(tuple(zip(inner, outer, strict=True)))
+            rows = zip(inner, outer, blocks, places, strict=True)
+            assert value == raked(tuple(flat_index(o, n, there, here) for n, o, here, there in rows))
 
 
-def flat_modes(pairs: list[tuple[object, object]], logical: Layout) -> list[tuple[tuple[int, int], object, object]]:
-    blocks, places = logical
-    out = []
-    for (inner, outer), block, place in zip(pairs, blocks, places, strict=True):
-        at = ll.crd2idx(inner, block.shape), ll.crd2idx(outer, place.shape)
-        out.append((at, place.shape, block.shape))
-    return out
+def flat_index(fast: object, slow: object, first: Layout, second: Layout) -> int:
+    return ll.crd2idx(fast, first.shape) + first.size() * ll.crd2idx(slow, second.shape)
 
 
 @given(some.bijective())
