@@ -126,21 +126,24 @@ KNOWN = [
     Disagreement(
         "dsl", "wrong", "logical_product(L(2,5), L((2,3),(1,2)))", "(2,(2,3)):(5,(1,2))", None, NO_CARRY_CHECK
     ),
+    Disagreement(
+        "dsl", "refuses", "logical_product(L((2,2),(2,4)), L(2,5))", None, "((2,2),2):((2,4),17)", NOT_DIVIDED
+    ),
     Disagreement("pycute", "wrong", "logical_product(L(2,5), L(7,1))", "(2,5):(5,1)", None, NOT_DIVIDED),
+    Disagreement(
+        "pycute", "refuses", "logical_product(L((2,2),(2,4)), L(2,5))", None, "((2,2),2):((2,4),17)", NOT_DIVIDED
+    ),
     Disagreement(
         "tensor_layouts", "wrong", "logical_product(L((8,2),(1,1)), L(2,1))", "((8,2),2):((1,1),8)", None, OVERLAP
     ),
-    # zipped_product
-    Disagreement("dsl", "refuses", "zipped_product(L((2,2),(2,4)), L(2,5))", None, "((2,2),2):((2,4),17)", NOT_DIVIDED),
-    Disagreement("pycute", "wrong", "zipped_product(L(2,2), L(3,1))", "(2,2):(2,1)", None, NOT_DIVIDED),
     Disagreement(
-        "pycute", "refuses", "zipped_product(L((2,2),(2,4)), L(2,5))", None, "((2,2),2):((2,4),17)", NOT_DIVIDED
+        "tensor_layouts",
+        "refuses",
+        "logical_product(L((2,2),(2,4)), L(2,5))",
+        None,
+        "((2,2),2):((2,4),17)",
+        NOT_DIVIDED,
     ),
-    Disagreement(
-        "tensor_layouts", "refuses", "zipped_product(L((2,2),(2,4)), L(2,5))", None, "((2,2),2):((2,4),17)", NOT_DIVIDED
-    ),
-    # tiled_product
-    Disagreement("pycute", "wrong", "tiled_product(L(2,4), L(5,1))", "(2,4):(4,1)", None, NOT_DIVIDED),
     # blocked_product
     Disagreement(
         "dsl", "wrong", "blocked_product(L(2,5), L((2,3),(1,2)))", "((2,2),(1,3)):((5,1),(0,2))", None, NO_CARRY_CHECK

@@ -40,6 +40,7 @@ OPERATIONS = [
     "make_ordered_layout",
     "recast_layout",
 ]
+REGROUPS = {f"{how}_{what}": f"logical_{what}" for how in ("zipped", "tiled", "flat") for what in ("divide", "product")}
 LACKS = {
     "dsl": set[str](),
     "pycute": {
@@ -82,7 +83,8 @@ def compared(operation: str, args: tuple[Any, ...]) -> list[str]:
         if operation in LACKS[oracle]:
             continue
         kind = judged(oracle, operation, args, text)
-        known = {k.kind for k in KNOWN if (k.oracle, k.operation) == (oracle, operation)}
+        names = {operation, REGROUPS.get(operation)}
+        known = {k.kind for k in KNOWN if k.oracle == oracle and k.operation in names}
         assert kind in {"same", *known}, f"{text}: {oracle} {kind}: {ask(oracle, text)}; ours {ask('ours', text)}"
         same += [oracle] if kind == "same" else []
     return same
