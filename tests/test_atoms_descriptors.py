@@ -91,7 +91,9 @@ def test_canonical_layouts(swizzle, major, bits):
         return
     lbo, sbo = 8192, 1024
     desc = SmemDescriptor(0, lbo, sbo, swizzle)
-    assert np.array_equal(desc.addresses(128, 256 // bits, bits, major), canonical(swizzle, major, bits, lbo, sbo, 128, 256 // bits))
+    assert np.array_equal(
+        desc.addresses(128, 256 // bits, bits, major), canonical(swizzle, major, bits, lbo, sbo, 128, 256 // bits)
+    )
 
 
 @pytest.mark.parametrize("arch", ["sm_90", "sm_100"])
