@@ -1,24 +1,24 @@
 """Shared-memory cost: how many wavefronts the data pipe needs for one instruction of one warp.
 
 Shared memory has 32 banks of 4 bytes; a wavefront delivers at most one word from each. An instruction is served in
-phases: the whole warp for up to 32 bits a lane, half-warps for 64, quarter-warps for 128, and 8 rows of 16 bytes for each
-matrix of ldmatrix and stmatrix. A phase takes as many wavefronts as its fullest bank has different words.
+phases: the whole warp for up to 32 bits a lane, half-warps for 64, quarter-warps for 128, and 8 rows of 16 bytes for
+each matrix of ldmatrix and stmatrix. A phase takes as many wavefronts as its fullest bank has different words.
 
 >>> wavefronts([128 * lane for lane in range(32)], width=4, op="store")        # one bank for all 32 lanes
 32
 >>> wavefronts([16 * lane for lane in range(32)], width=16, op="load")         # 512 bytes, 128 at a time
 4
 
-Wide loads have one exception, found by measurement. When each lane has the address of lane ^ 1, or each that of lane ^ 2,
-all over the warp, then two phases become one:
+Wide loads have one exception, found by measurement. When each lane has the address of lane ^ 1, or each that of lane
+^ 2, all over the warp, then two phases become one:
 
 >>> wavefronts([16 * (lane // 2) for lane in range(32)], width=16, op="load")
 2
 >>> wavefronts([16 * (lane // 2) for lane in range(32)], width=16, op="store")
 4
 
-Equal lanes that are not such neighbours, or neighbours in one half of the warp only, do not merge phases. The rule holds
-on all 2241 accesses measured with Nsight Compute on an H200 (tests/data/wavefronts_*.json; the counter is
+Equal lanes that are not such neighbours, or neighbours in one half of the warp only, do not merge phases. The rule
+holds on all 2241 accesses measured with Nsight Compute on an H200 (tests/data/wavefronts_*.json; the counter is
 l1tex__data_pipe_lsu_wavefronts_mem_shared.sum); 1266 of them are wide loads.
 """
 
@@ -48,9 +48,9 @@ def wavefronts(addresses: Sequence[int | None], width: int, op: Op) -> int:
     >>> wavefronts([128 * lane for lane in range(32)], width=16, op="ldmatrix.x4")
     32
 
-    addresses is one byte address a lane, 32 in all, None for a lane that is switched off; width is the bytes a lane moves:
-    1, 2, 4, 8 or 16, and 16 for ldmatrix and stmatrix, of whose rows x1 reads the first 8 lanes' addresses, x2 16 and x4
-    all. Raises LayoutError for another op or width and for an address that the width does not divide.
+    addresses is one byte address a lane, 32 in all, None for a lane that is switched off; width is the bytes a lane
+    moves: 1, 2, 4, 8 or 16, and 16 for ldmatrix and stmatrix, of whose rows x1 reads the first 8 lanes' addresses, x2
+    16 and x4 all. Raises LayoutError for another op or width and for an address that the width does not divide.
     """
     lanes = [None if a is None else int(a) for a in addresses]
     _refuse_illegal(lanes, width, op)

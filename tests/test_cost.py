@@ -46,8 +46,7 @@ def test_measurements_tell_a_wrong_merging_rule(fault, monkeypatch):
         "never": lambda lanes, flip: False,
         "also lane ^ 4": lambda lanes, flip: right(lanes, flip) or right(lanes, 4),
         "in each half": lambda lanes, flip: all(
-            right(half, 1) or right(half, 2)
-            for half in ([*lanes[:16], *[None] * 16], [*[None] * 16, *lanes[16:]])
+            right(half, 1) or right(half, 2) for half in ([*lanes[:16], *[None] * 16], [*[None] * 16, *lanes[16:]])
         ),
         "stores too": right,
     }

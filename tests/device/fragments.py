@@ -1,3 +1,4 @@
+# ruff: noqa: E501  (lines of CUDA)
 """Records what SM90 instructions do to raw registers and raw shared memory; run on a CUDA device.
 
     python3 tests/device/fragments.py OUTDIR [--compile-only]      writes OUTDIR/fragments.npz and .json
@@ -60,7 +61,7 @@ def regs(start: int, count: int) -> str:
 
 def mma_kernel(i: int, row: tuple) -> str:
     m, n, k, ab, cd, a, b, c = row
-    word, constraint, scale = ("double", "d", 1) if ab == "f64" else ("uint32_t", "r", 1)
+    word, constraint = ("double", "d") if ab == "f64" else ("uint32_t", "r")
     op = ".and.popc" if ab == "b1" else ""
     name = f"mma.sync.aligned.m{m}n{n}k{k}.row.col.{cd}.{ab}.{ab}.{cd}{op}"
     if ab == "f64" and m == 16:
@@ -241,7 +242,11 @@ def encoded(rng: np.random.Generator, kind: str, count: int) -> np.ndarray:
 def registers(rng: np.random.Generator, kind: str, threads: int, count: int) -> np.ndarray:
     size = 8 if kind == "f64" else 4
     bits = KINDS.get(kind, 32)
-    return encoded(rng, kind, threads * count * size * 8 // bits).view(np.float64 if size == 8 else np.uint32).reshape(threads, count)
+    return (
+        encoded(rng, kind, threads * count * size * 8 // bits)
+        .view(np.float64 if size == 8 else np.uint32)
+        .reshape(threads, count)
+    )
 
 
 # -- running ----------------------------------------------------------------------------------------------------------
@@ -316,7 +321,7 @@ class Recorder:
         elif mn:
             lbo, sbo = 128, 256
         elif swizzle:
-            lbo, sbo = 16, width * 8 if rows * width <= IMAGE // 2 else 512
+            lbo, sbo = 16, min(width * 8, 256 if rows == 256 else 1024)
         else:
             lbo, sbo = 128, 256
         code = {0: 0, 128: 1, 64: 2, 32: 3}[swizzle]
@@ -338,13 +343,19 @@ class Recorder:
             steps = [1] * rank
             if rank > 1 and self.rng.random() < 0.25:
                 steps[-1] = int(self.rng.integers(2, 4))
-            dims = [int(self.rng.integers(1, 5)) * 16 // width + int(self.rng.integers(0, 9)), *(int(self.rng.integers(3, 12)) for _ in range(rank - 1))]
+            dims = [
+                int(self.rng.integers(1, 5)) * 16 // width + int(self.rng.integers(0, 9)),
+                *(int(self.rng.integers(3, 12)) for _ in range(rank - 1)),
+            ]
             pitch = [width]
             for d in dims[:-1]:
                 pitch.append(-(-pitch[-1] * d // 16) * 16)
             size = pitch[-1] * dims[-1]
             unit = 16 // width if self.rng.random() < 0.9 else 1  # inner coordinates in steps of 16 bytes, or of any
-            coords = [unit * int(self.rng.integers(-2, dims[0] // unit + 2)), *(int(self.rng.integers(-4, d + 2)) for d in dims[1:])]
+            coords = [
+                unit * int(self.rng.integers(-2, dims[0] // unit + 2)),
+                *(int(self.rng.integers(-4, d + 2)) for d in dims[1:]),
+            ]
             store = int(self.rng.random() < 0.4)
             offset = 128 * int(self.rng.integers(0, 9))
             while int(np.prod(box)) * width + offset > 16000:
@@ -371,7 +382,7 @@ class Recorder:
             dev = self.cupy.asarray(image.copy())
             self.meta[f"tma/{trial}"] = meta | {"outcome": "illegal instruction"}
             self.launch(f"tma_{rank}", 32, [blob, np.int32(store), np.uint32(offset), np.uint32(tx),
-                        *(np.int32(c) for c in (coords + [0, 0])[:3]), dev], 16448)  # fmt: skip
+                        *(np.int32(c) for c in [*coords, 0, 0][:3]), dev], 16448)  # fmt: skip
             self.keep(f"tma/{trial}", meta | {"outcome": "done"}, tensor=tensor, image=image,
                       **({"stored": self.cupy.asnumpy(g)} if store else {"loaded": self.cupy.asnumpy(dev)}))  # fmt: skip
 
@@ -381,7 +392,15 @@ class Recorder:
         types = {1: 0, 2: 1, 4: 2}
         array = lambda kind, values: (kind * len(values))(*values)  # noqa: E731
         g = self.cupy.zeros(1 << 20, np.uint8)
-        good = {"width": 2, "dims": [256, 64], "pitch": [512], "box": [64, 8], "steps": [1, 1], "swizzle": 128, "shift": 0}
+        good = {
+            "width": 2,
+            "dims": [256, 64],
+            "pitch": [512],
+            "box": [64, 8],
+            "steps": [1, 1],
+            "swizzle": 128,
+            "shift": 0,
+        }
         for change in (
             {}, {"pitch": [200 * 2]}, {"pitch": [200]}, {"box": [96, 8]}, {"box": [64, 257]}, {"box": [64, 256]},
             {"box": [0, 8]}, {"swizzle": 32, "box": [48, 8]}, {"swizzle": 32, "box": [16, 8]}, {"box": [4, 8]},
@@ -410,7 +429,15 @@ class Recorder:
             image = self.rng.integers(0, 256, 1024, dtype=np.uint8)
             dev = [self.cupy.asarray(v.copy()) for v in (source, n, to, image)]
             self.launch(f"cp_async_{width}", 32, dev, 1024)
-            self.keep(f"cp_async/{width}", {"width": width}, source=source, sizes=n, to=to, image=image, stored=self.cupy.asnumpy(dev[3]))
+            self.keep(
+                f"cp_async/{width}",
+                {"width": width},
+                source=source,
+                sizes=n,
+                to=to,
+                image=image,
+                stored=self.cupy.asnumpy(dev[3]),
+            )
 
 
 TRIALS = 140

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  (lines of CUDA)
 """Measures shared-memory wavefronts of single warp-level accesses with Nsight Compute; run on a CUDA device.
 
     python3 tests/device/wavefronts.py OUTDIR        writes OUTDIR/wavefronts.json (about a minute)
@@ -165,8 +166,7 @@ def main(out: Path) -> None:
         "command": " ".join(map(str, [*command, "wavefronts", "patterns"])),
         "metric": METRIC,
         "patterns": [
-            [*OPS[op], mask, value, addresses]
-            for (op, mask, addresses), value in zip(every, values, strict=True)
+            [*OPS[op], mask, value, addresses] for (op, mask, addresses), value in zip(every, values, strict=True)
         ],
     }
     (out / "wavefronts.json").write_text(json.dumps(record, separators=(",", ":")))
