@@ -8,6 +8,8 @@ import sys
 from functools import cache
 from pathlib import Path
 
+import numpy as np
+
 SCRIPT = Path(__file__).with_name("triton_layouts.py")
 
 
@@ -19,9 +21,9 @@ def facts(kind: str) -> tuple[dict, ...]:
     return tuple(f for f in map(json.loads, done.stdout.splitlines()) if f["kind"] == kind)
 
 
-def image(bases: list[list[int]]) -> dict[int, tuple[int, int]]:
+def image(bases: list[list[int]]) -> np.ndarray:
     """Every index of one input dimension -> its (row, column): the xor of the bases of its bits."""
-    found = {0: (0, 0)}
-    for bit, (row, column) in enumerate(bases):
-        found |= {index | 1 << bit: (r ^ row, c ^ column) for index, (r, c) in found.items()}
+    found = np.zeros((1, 2), dtype=np.int64)
+    for basis in bases:
+        found = np.concatenate([found, found ^ np.array(basis)])
     return found
