@@ -112,7 +112,7 @@ def test_d6_box_wider_than_the_swizzle():
 @pytest.mark.parametrize("columns, bits, right", [(100, 16, 208), (25, 32, 112), (65, 8, 80), (36, 16, 80)])
 def test_d7_row_stride(columns, bits, right):
     """D7: a global row of 100 half elements, and others whose bytes 16 does not divide."""
-    with pytest.raises(LayoutError, match=f"multiples of 16 bytes, {right} is the next"):
+    with pytest.raises(LayoutError, match=f"not a multiple of 16 bytes, {right} is the next"):
         TensorMap((columns, 64), (columns * bits // 8,), (16, 8), bits)
 
 

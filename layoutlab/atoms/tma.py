@@ -43,8 +43,7 @@ class TensorMap:
 
     >>> TensorMap(dims=(100, 64), strides_bytes=(200,), box=(64, 8), element_bits=16)
     Traceback (most recent call last):
-    layoutlab.errors.LayoutError: the stride of dimension 1 is 200 bytes: strides are multiples of 16 bytes, 208 is
-    the next
+    layoutlab.errors.LayoutError: the stride of dimension 1 is 200 bytes: not a multiple of 16 bytes, 208 is the next
 
     dims and box count elements, dimension 0 the fastest; strides_bytes are those of dimensions 1 and on.
     element_strides steps over elements: a box of 8 with a stride of 2 copies 4; dimension 0 has no stride. Raises
@@ -91,7 +90,7 @@ class TensorMap:
         for i, stride in enumerate(self.strides_bytes, 1):
             if stride % CHUNK:
                 raise LayoutError(
-                    f"the stride of dimension {i} is {stride} bytes: strides are multiples of 16 bytes, "
+                    f"the stride of dimension {i} is {stride} bytes: not a multiple of 16 bytes, "
                     f"{-(-stride // CHUNK) * CHUNK} is the next"
                 )
             if not 0 <= stride < 1 << 40:
@@ -180,8 +179,7 @@ class TensorMap:
         >>> TensorMap((64, 64), (128,), (32, 8)).check_coordinates((-8, -3))
         >>> TensorMap((64, 64), (128,), (32, 8)).check_coordinates((10, 0))
         Traceback (most recent call last):
-        layoutlab.errors.LayoutError: coordinate 0 is 10, 20 bytes: along dimension 0 boxes start at multiples of 16
-        bytes
+        layoutlab.errors.LayoutError: coordinate 0 is 10, 20 bytes: along it boxes start at multiples of 16 bytes
 
         As an H200 does it: it reports an illegal instruction for an innermost coordinate off 16 bytes, and for a
         store with any negative coordinate.
@@ -191,7 +189,7 @@ class TensorMap:
         at = coordinates[0] * self.element_bits // 8
         if at % CHUNK:
             raise LayoutError(
-                f"coordinate 0 is {coordinates[0]}, {at} bytes: along dimension 0 boxes start at multiples of 16 bytes"
+                f"coordinate 0 is {coordinates[0]}, {at} bytes: along it boxes start at multiples of 16 bytes"
             )
         below = next((i for i, c in enumerate(coordinates) if c < 0), None)
         if store and below is not None:
@@ -219,8 +217,8 @@ class TensorMap:
             at = at // count
         shared: NDArray[np.int64] = smem_start + index[0] * (self.element_bits // 8)
         pitch = self.row_pitch
-        for i, count in zip(index[1:], self.counts[1:], strict=True):
-            shared, pitch = shared + i * pitch, pitch * count
+        for along, count in zip(index[1:], self.counts[1:], strict=True):
+            shared, pitch = shared + along * pitch, pitch * count
         shared ^= (shared >> 7 & (1 << _SWIZZLE_BITS[self.swizzle]) - 1) << 4
         pitches = (self.element_bits // 8, *self.strides_bytes)
         inside = np.ones(flat.shape, dtype=bool)
