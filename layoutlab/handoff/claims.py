@@ -14,11 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
 from typing import Any
 
 from layoutlab.arbiter import TooLarge, count_where, first_missing, first_shared, first_where
-from layoutlab.digits import Map, aligned
+from layoutlab.digits import ONE, Map, aligned
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.linear import Linear, equal_points, first_outside
 from layoutlab.handoff.places import Places
@@ -26,6 +25,7 @@ from layoutlab.handoff.reader import Reader
 from layoutlab.handoff.tile import Tile
 from layoutlab.handoff.verdict import Answer, Claim, Location, Witness
 from layoutlab.handoff.writer import Writer
+from layoutlab.swizzle import Swizzle
 
 TABLE, WALK, RULES = "normal form", "enumeration", "rules"
 LANE_BITS = 512 * 32
@@ -127,6 +127,8 @@ def placed(q: Question) -> Claim:
     """Whether every element is written where it is read; the first in counting order that is not."""
 
     def table() -> Claim:
+        if _same_stages(q.write, q.wanted):
+            return _placed(q, None, TABLE, 0, "")
         at = q.write.table.first_difference(q.wanted.table)
         why = "" if at is None else _share_wrong(q)
         return _placed(q, at, TABLE, 0, why)
@@ -140,6 +142,13 @@ def placed(q: Question) -> Claim:
         return _placed(q, at, WALK, walked, f"no normal form: {reason}")
 
     return _by_table_or_walk("placed", q.owner.size, table, walk)
+
+
+def _same_stages(a: Places, b: Places) -> bool:
+    """Whether the two swizzle the same numbers in the same way."""
+    if a.before is None or b.before is None or a.swizzle != b.swizzle or a.plus != b.plus:
+        return False
+    return a.before.table == b.before.table
 
 
 def _placed(q: Question, at: Mapping[str, int] | None, method: str, walked: int, why: str) -> Claim:
@@ -246,7 +255,10 @@ def exclusive(q: Question, place: Claim) -> Claim:
     size = q.owner.size
 
     def table() -> Claim:
-        write = q.write.table
+        # A swizzle moves whole elements to places of their own: two that share a place after it share one before it.
+        staged = q.write.before is not None and q.write.swizzle is not None and _whole(q.write.swizzle, q.tile.bits)
+        write = q.write.before.table if staged and q.write.before else q.write.table
+        write = write.plus("bit", -write.rows["bit"].get(ONE, 0)) if staged else write
         if any(s % q.tile.bits for t, s in write.rows["bit"].items() if t):
             raise LayoutError(f"elements of {q.tile.bits} bits do not start at multiples of their width")
         if _injective(write):
@@ -268,6 +280,11 @@ def exclusive(q: Question, place: Claim) -> Claim:
         return _shared(q, pair, WALK, walked, f"no normal form: {reason}")
 
     return _by_table_or_walk("exclusive", size, table, walk)
+
+
+def _whole(swizzle: Swizzle, bits: int) -> bool:
+    """Whether a swizzle of bits moves elements of this width whole."""
+    return (1 << min(swizzle.base, swizzle.base + swizzle.shift)) % bits == 0
 
 
 def _injective(write: Map) -> bool:
@@ -302,19 +319,17 @@ def _shared(
 
 def inside(q: Question) -> Claim:
     """Whether writes stay in the tile, in the allocation, and out of live buffers."""
-    storage = q.writer.storage
-    whole = range(storage.base_bytes * 8, (storage.base_bytes + storage.bytes) * 8)
+    whole = q.writer.storage.cells
     live = {name: range(r.start * 8, r.stop * 8) for name, r in q.live.items()}
 
     def table() -> Claim:
-        owner, (low, high) = q.owner.table, q.write.table.bounds("bit")
+        owner, taken = q.owner.table, _reach(q.write, q.tile.bits)
         for axis, extent in q.tile.extents.items():
             least, most = owner.bounds(axis)
             if least < 0 or most >= extent:
                 raise LayoutError(f"{axis} runs from {least} to {most} in a tile of {extent}")
-        taken = range(low, high + q.tile.bits)
         if taken.start < whole.start or taken.stop > whole.stop:
-            raise LayoutError(f"writes reach from bit {low} to {taken.stop}")
+            raise LayoutError(f"writes reach from bit {taken.start} to {taken.stop - 1}")
         if other := next((name for name, r in live.items() if taken.start < r.stop and r.start < taken.stop), None):
             raise LayoutError(f"writes reach over {other}")
         return Claim("inside", "proved", TABLE, q.owner.size, 0)
@@ -333,6 +348,19 @@ def inside(q: Question) -> Claim:
         return Claim("inside", "refuted", WALK, q.owner.size, walked, q.witness(at, _outside(q, at, whole, live)))
 
     return _by_table_or_walk("inside", q.owner.size, table, walk)
+
+
+def _reach(write: Places, bits: int) -> range:
+    """The bits that writes may touch: a swizzle of whole elements stays in the spans that it permutes."""
+    if write.before is None or write.swizzle is None or not _whole(write.swizzle, bits):
+        low, high = write.table.bounds("bit")
+        return range(low, high + bits)
+    table = write.before.table
+    if any(step % bits for step in table.rows["bit"].values()):
+        raise LayoutError(f"elements of {bits} bits do not start at multiples of their width")
+    low, high = table.bounds("bit")
+    span = 1 << write.swizzle.base + write.swizzle.bits + max(0, -write.swizzle.shift)
+    return range(low // span * span + write.plus, (high // span + 1) * span + write.plus)
 
 
 def _outside(q: Question, at: Mapping[str, int], whole: range, live: Mapping[str, range]) -> str:

@@ -26,12 +26,19 @@ Modes = Sequence[tuple[int, int]]
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """`axes` gives each index axis its extent, slowest first; `outputs` names what comes out, its unit in the name."""
+    """`axes` gives each index axis its extent, slowest first; `outputs` names what comes out, its unit in the name.
+
+    A swizzled function remembers its stages: it is `swizzle(before) + plus`. Two functions whose stages are equal are equal,
+    also at a base at which no table holds the swizzled whole.
+    """
 
     axes: Mapping[str, int]
     outputs: tuple[str, ...]
     build: Callable[[], Map]
     at: Callable[..., dict[str, Any]]
+    before: Places | None = None
+    swizzle: Swizzle | None = None
+    plus: int = 0
 
     @cached_property
     def table(self) -> Map:
@@ -55,6 +62,9 @@ class Places:
             self.outputs,
             lambda: self.table.after(inner.table.only(*self.axes)),
             lambda **index: self.at(**{axis: value for axis, value in inner.at(**index).items() if axis in self.axes}),
+            self.before.after(inner) if self.before else None,
+            self.swizzle,
+            self.plus,
         )
 
     def beside(self, other: Places) -> Places:
@@ -79,6 +89,19 @@ class Places:
             lambda **index: {name: self.at(**index)[out] * factor + plus},
         )
 
+    def moved(self, plus: int) -> Places:
+        """The only output with a constant added to it, after any swizzle."""
+        (out,) = self.outputs
+        return Places(
+            self.axes,
+            self.outputs,
+            lambda: self.table.plus(out, plus),
+            lambda **index: {out: self.at(**index)[out] + plus},
+            self.before,
+            self.swizzle,
+            self.plus + plus,
+        )
+
     def swizzled(self, swizzle: Swizzle | None) -> Places:
         """The only output swizzled, in its own unit."""
         if swizzle is None or not swizzle.bits:
@@ -89,6 +112,8 @@ class Places:
             self.outputs,
             lambda: self.table.swizzled(out, swizzle.bits, swizzle.base, swizzle.shift),
             lambda **index: {out: swizzle(self.at(**index)[out])},
+            self,
+            swizzle,
         )
 
 

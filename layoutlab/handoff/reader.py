@@ -76,7 +76,7 @@ def umma_a(desc: SmemDescriptor, tile: Tile, *, starts_bytes: Sequence[int]) -> 
     bits = SWIZZLE_BITS.get(desc.swizzle)
     if bits is None:
         raise LayoutError(f"swizzle {desc.swizzle!r} is for MN-major operands: a K-major A takes 0, 32, 64 or 128")
-    read = read.swizzled(Swizzle(bits, 7, 3)) if not desc.base_offset else _with_base_offset(read, bits, desc.base_offset)
+    read = read.swizzled(Swizzle(bits, 7, 3, unit_bits=1)) if not desc.base_offset else _with_base_offset(read, bits, desc.base_offset)
     offset = f", base offset {desc.base_offset}" if desc.base_offset else ""
     text = (
         f"{len(starts)} descriptors: start {desc.start} + {_listed(starts)} bytes, lbo {desc.lbo}, sbo {desc.sbo}, "

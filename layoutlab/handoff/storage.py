@@ -57,14 +57,22 @@ class Smem:
         base, offset = self.base_bytes * 8, self.offset * self.tile.bits
         if self.swizzles == "addresses":
             return element.scaled(self.tile.bits, "bit", base + offset).swizzled(self.swizzle)
-        return element.scaled(self.tile.bits, "bit", offset).swizzled(self.swizzle).scaled(1, "bit", base)
+        return element.scaled(self.tile.bits, "bit", offset).swizzled(self.swizzle).moved(base)
+
+    @property
+    def cells(self) -> range:
+        """The bits of the allocation: from the base to the highest element, in whole spans that the swizzle permutes."""
+        steps = [(e - 1) * s for mode in self.modes.values() for e, s in mode]
+        low = self.base_bytes * 8 + (self.offset + sum(min(s, 0) for s in steps)) * self.tile.bits
+        high = self.base_bytes * 8 + (self.offset + sum(max(s, 0) for s in steps) + 1) * self.tile.bits
+        span = max(8, 1 << self.swizzle.base + self.swizzle.bits) if self.swizzle else 8
+        start = self.base_bytes * 8 % span if self.swizzles == "offsets" else 0  # where a span begins
+        return range((low - start) // span * span + start, -(-(high - start) // span) * span + start)
 
     @property
     def bytes(self) -> int:
-        """The size of the allocation: up to the highest element, and to the end of the swizzle's last span."""
-        top = self.offset + sum((e - 1) * max(s, 0) for mode in self.modes.values() for e, s in mode) + 1
-        span = 1 << self.swizzle.base + self.swizzle.bits if self.swizzle else 8
-        return -(-top * self.tile.bits // span) * span // 8
+        """The size of the allocation."""
+        return len(self.cells) // 8
 
     @property
     def repeat_bytes(self) -> int:

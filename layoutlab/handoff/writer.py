@@ -221,8 +221,11 @@ class Writer:
 
     def _neighbours(self, count: int) -> bool:
         """Whether the table says so: the lowest values step by one element, everything else by whole stores."""
+        write, swizzle = self.write, self.write.swizzle
+        if write.before and swizzle and (1 << min(swizzle.base, swizzle.base + swizzle.shift)) % self.bits == 0:
+            write = write.before.moved(write.plus)  # the swizzle moves whole stores
         try:
-            row = self.write.table.refined("v", [count]).rows["bit"]
+            row = write.table.refined("v", [count]).rows["bit"]
         except LayoutError:
             return False
         for term, step in row.items():
