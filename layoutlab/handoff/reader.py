@@ -35,6 +35,7 @@ class Reader:
     who: str
     text: str
     source: str
+    code: str
     space: str = "smem"
     rules: Callable[[], list[Rule]] = field(default=_no_rules, repr=False)
 
@@ -51,9 +52,9 @@ def declared(layout: Any, tile: Tile, **options: Any) -> Reader:
     Takes what `smem` takes.
     """
     storage = layout if isinstance(layout, Smem) else smem(layout, over=tile, **options)
-    return Reader(
-        tile, storage.places, "the reader", str(storage), "declared, not derived from a descriptor", rules=storage.rules
-    )
+    source = "declared, not derived from a descriptor"
+    code = f"ll.declared({storage.code}, {tile.name})"
+    return Reader(tile, storage.places, "the reader", storage.spoken(), source, code, rules=storage.rules)
 
 
 def umma_a(desc: SmemDescriptor, tile: Tile, *, starts_bytes: Sequence[int]) -> Reader:
@@ -83,7 +84,8 @@ def umma_a(desc: SmemDescriptor, tile: Tile, *, starts_bytes: Sequence[int]) -> 
         f"swizzle {desc.swizzle} B{offset}"
     )
     source = "modelled: tcgen05.mma operand A, K-major descriptors"
-    return Reader(tile, read, "the MMA", text, source, rules=lambda: _descriptor_rules(desc, tile, starts))
+    code = f"ll.umma_a(ll.{desc}, {tile.name}, starts_bytes={list(starts)})"
+    return Reader(tile, read, "the MMA", text, source, code, rules=lambda: _descriptor_rules(desc, tile, starts))
 
 
 def _listed(starts: Sequence[int]) -> str:
