@@ -73,7 +73,7 @@ def cost_line(writer: Writer) -> str:
     least = max(1, WARP * writer.bits // 8 // WAVEFRONT_BYTES)
     each = str(counts[0]) if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
     clean = "conflict-free" if max(counts) == least else f"{least} is the least"
-    return f"{len(counts)} stores of {writer.bits} bits a thread, {each} wavefronts each for a warp ({clean})"
+    return f"{len(counts)} stores of {writer.bits} bits a thread, {each} wavefront{'' if each == '1' else 's'} each for a warp ({clean})"
 
 
 def store_wavefronts(writer: Writer) -> list[int]:

@@ -24,7 +24,7 @@ from layoutlab.handoff.places import Places, strided_places
 from layoutlab.handoff.rule import Rule
 from layoutlab.handoff.storage import Smem
 from layoutlab.handoff.tile import Tile
-from layoutlab.int_tuple import Basis, to_text
+from layoutlab.int_tuple import Basis
 from layoutlab.layout import Layout
 from layoutlab.swizzle import ComposedLayout
 
@@ -35,18 +35,21 @@ def _no_rules() -> list[Rule]:
 
 @dataclass(frozen=True, eq=False)
 class Owner:
-    """Who holds which element: `places` goes (t, v) -> coordinates; t counts from `first_thread` of the block."""
+    """Who holds which element: `places` goes (t, v) -> coordinates; t counts from `first_thread` of the block.
+
+    `layout` says the same as CuTe does: (T, V) -> flat coordinate of the tile, or coordinates where its strides are bases.
+    """
 
     tile: Tile
     places: Places
-    text: str
+    layout: Layout
     source: str
     code: str
     first_thread: int = 0
     rules: Callable[[], list[Rule]] = field(default=_no_rules, repr=False)
 
     def __str__(self) -> str:
-        return self.text
+        return str(self.layout)
 
 
 @dataclass(frozen=True)
@@ -71,11 +74,11 @@ class TmemLoad:
         threads = strided_places({"t": [(rows, 1)]}, m)
         places = threads.beside(strided_places({"v": [(steps * self.atom.columns, 1)]}, k))
         shape, stride = ((WARP_LANES, warps), (self.atom.registers, steps)), ((1, 32), (rows, rows * self.atom.columns))
-        text = f"{to_text(shape)}:{to_text(stride)}"
+        layout = Layout(shape, stride)
         warp = f", first_warp={first_warp}" if first_warp else ""
         code = f'll.tcgen05_ld("{self.atom.shape}.x{self.atom.repeat}").over({tile.name}{warp})'
         rules = lambda: self._rules(tile, first_warp)  # noqa: E731
-        return Owner(tile, places, text, f"modelled: {self.atom}", code, first_warp * 32, rules)
+        return Owner(tile, places, layout, f"modelled: {self.atom}", code, first_warp * 32, rules)
 
     def _rules(self, tile: Tile, first_warp: int) -> list[Rule]:
         rows, columns = tile.shape
@@ -124,7 +127,7 @@ def owned(layout: Any, tile: Tile, *, first_thread: int = 0) -> Owner:
         raise LayoutError(f"owner of {tile.name}: {value} is no (thread, value) layout of two modes")
     thread = f", first_thread={first_thread}" if first_thread else ""
     code = f'll.owned("{value}", {tile.name}{thread})'
-    return Owner(tile, _owner_places(value, tile), str(value), "declared", code, first_thread)
+    return Owner(tile, _owner_places(value, tile), value, "declared", code, first_thread)
 
 
 def _owner_places(value: Layout, tile: Tile) -> Places:
