@@ -7,7 +7,6 @@ from typing import Any
 from layoutlab.errors import LayoutError
 from layoutlab.layout import Layout
 from layoutlab.swizzle import ComposedLayout
-from layoutlab.text import parse_layout
 
 
 def read_layout(value: Any, what: str) -> Layout | ComposedLayout:
@@ -18,6 +17,8 @@ def read_layout(value: Any, what: str) -> Layout | ComposedLayout:
     """
     if isinstance(value, (Layout, ComposedLayout)):
         return value
+    from layoutlab.text import parse_layout  # strings are met in few runs, and it takes a while to load
+
     try:
         return parse_layout(str(value))
     except LayoutError as error:

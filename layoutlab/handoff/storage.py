@@ -184,4 +184,8 @@ def _in_bits(swizzle: Swizzle, tile: Tile, unit: str) -> Swizzle:
     """A swizzle as it acts on bits of memory; one that carries no unit counts `unit`."""
     if swizzle.unit_bits is None:
         swizzle = Swizzle(swizzle.bits, swizzle.base, swizzle.shift, 8 if unit == "bytes" else tile.bits)
-    return swizzle.counted_in(1)
+    found = swizzle.counted_in(1)
+    chunk = 1 << min(found.base, found.base + found.shift)
+    if found.bits and chunk % tile.bits:
+        raise LayoutError(f"{swizzle} moves chunks of {chunk} bits, which cuts elements of {tile}")
+    return found
