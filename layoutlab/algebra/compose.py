@@ -27,10 +27,10 @@ from functools import cached_property
 from itertools import product as every
 from typing import Any, TypeAlias, overload
 
+from layoutlab.algebra.structure import AnyLayout, layout_of, of_runs
 from layoutlab.errors import LayoutError
 from layoutlab.int_tuple import Basis, Int, IntTuple, add, compact_col_major, flatten, map_leaves, product, to_text
 from layoutlab.layout import Layout, follows
-from layoutlab.structure import AnyLayout, layout_of, of_runs
 from layoutlab.swizzle import ComposedLayout, Swizzle
 
 Tiler: TypeAlias = "Layout | IntTuple | tuple[Tiler, ...] | None"
@@ -365,14 +365,19 @@ def _check(a: Layout, b: Layout, result: Layout) -> None:
     last = size - 1
     for i in {*range(min(last, 16) + 1), *ends, last, last // 2, last // 3}:
         want, got = evaluate(a, b(i)), result(i)
-        if _amounts(want) != _amounts(got):
+        if amounts(want) != amounts(got):
             raise LayoutError(f"{a} o {b} was computed as {result}, which gives {got} at {i}: a fault of layoutlab")
 
 
-def _amounts(value: Any, path: Path = ()) -> dict[Path, int]:
+def amounts(value: Any, path: Path = ()) -> dict[Path, Any]:
+    """What a number or coordinate adds in each coordinate, zeros left out.
+
+    >>> amounts(5), amounts((0, (3, 0)))
+    ({(): 5}, {(1, 0): 3})
+    """
     if isinstance(value, tuple):
-        return {k: v for i, part in enumerate(value) for k, v in _amounts(part, (*path, i)).items()}
-    return {path: value} if value != 0 else {}
+        return {k: v for i, part in enumerate(value) for k, v in amounts(part, (*path, i)).items()}
+    return {path: value} if getattr(value, "ndim", 0) or value != 0 else {}
 
 
 def _first_values(a: Layout, b: Layout) -> str:
