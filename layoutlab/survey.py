@@ -11,14 +11,13 @@ Where they do not, layouts of up to `LIMIT` elements are enumerated, and larger 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from math import gcd
 from typing import Any
 
-from layoutlab.digits import Map
+from layoutlab.algebra import as_digits
 from layoutlab.errors import LayoutError
-from layoutlab.int_tuple import Basis, flatten, idx2crd
+from layoutlab.int_tuple import idx2crd
 from layoutlab.layout import Layout
 from layoutlab.swizzle import ComposedLayout, Swizzle
 from layoutlab.symbol import Sym
@@ -31,71 +30,7 @@ class Undecided(LayoutError):
     """The question has an answer, but not by the steps alone and not by enumeration in the limit."""
 
 
-# -- as a function ----------------------------------------------------------------------------------------------------
-
-
-def as_map(x: Layout | ComposedLayout, axis: str = "i") -> Map:
-    """The function of the flat index, as a table of digits: the output `location`, or one a coordinate, `0`, `1.0`.
-
-    >>> print(as_map(ComposedLayout(Swizzle(1, 0, 1), 0, Layout((2, 2)))))
-    location = (i[1]^i[2]) + 2 i[2]
-
-    Refuses symbols, and what a table cannot hold.
-    """
-    if isinstance(x, Layout):
-        return _layout_map(x, axis)
-    if isinstance(x.inner, Layout):
-        raise LayoutError(f"{x}: the table of a layout of a layout is that of their composition")
-    plain = _layout_map(x.outer, axis)
-    if x.inner is None:
-        return _moved(plain, x.offset)
-    if not isinstance(x.offset, int):
-        raise LayoutError(f"{x}: the offset {x.offset} under a swizzle is not known")
-    swizzle = x.element_swizzle()
-    return plain.plus("location", x.offset).swizzled("location", swizzle.bits, swizzle.base, swizzle.shift)
-
-
-def _layout_map(layout: Layout, axis: str) -> Map:
-    if not layout.coordinate_valued():
-        return layout.map("location", axis)
-    paths = sorted({d.path for _, d in layout.leaves() if isinstance(d, Basis)})
-    parts = {}
-    for path in paths:
-        strides = [_along(d, path) for _, d in layout.leaves()]
-        name = ".".join(map(str, path))
-        parts[name] = Layout(flatten(layout.shape), tuple(strides)).map(name, axis)
-    from layoutlab.digits import beside
-
-    return beside(*parts.values())
-
-
-def _along(stride: Any, path: tuple[int, ...]) -> Any:
-    if isinstance(stride, Basis):
-        return stride.value if stride.path == path else 0
-    if stride != 0:
-        raise LayoutError(f"the strides mix the number {stride} with coordinates")
-    return 0
-
-
-def _moved(m: Map, offset: Any) -> Map:
-    """The map with a coordinate added; entries that the map has no output for must be 0."""
-    for path, value in _entries(offset):
-        name = ".".join(map(str, path))
-        if not isinstance(value, int):
-            raise LayoutError(f"the offset {value} of coordinate {name} is not known")
-        if name in m.rows:
-            m = m.plus(name, value)
-        elif value:
-            m = Map(m.axes, {**m.rows, name: {frozenset(): value}})
-    return m
-
-
-def _entries(t: Any, path: tuple[int, ...] = ()) -> Iterable[tuple[tuple[int, ...], Any]]:
-    if isinstance(t, tuple):
-        for i, entry in enumerate(t):
-            yield from _entries(entry, (*path, i))
-    else:
-        yield path, t
+# -- numbers -----------------------------------------------------------------------------------------------------------
 
 
 def number(x: Any) -> int:
@@ -196,7 +131,7 @@ def _by_steps(layout: Layout, domain: int, size: int) -> Coverage:
     if missed is None and reach + 1 < size:
         missed = reach + 1
     try:
-        table = as_map(layout)
+        table = as_digits(layout)
         collision = table.collision()
         taken = reach + 1 if missed is None else table.image_size()
     except LayoutError as e:
@@ -220,7 +155,7 @@ def injective(layout: Layout) -> tuple[int, int] | None:
     if isinstance(size, int) and size <= LIMIT:
         return _counted(locations(layout), 0).doubled
     try:
-        collision = as_map(layout).collision()
+        collision = as_digits(layout).collision()
     except LayoutError as e:
         raise Undecided(f"{layout}: {e}") from None
     return None if collision is None else (0, collision["i"])

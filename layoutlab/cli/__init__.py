@@ -72,6 +72,17 @@ def version() -> str:
         return "unknown"
 
 
+def stamp() -> dict[str, int | str | None]:
+    """What every JSON answer begins with: its schema, and the versions of layoutlab and of CuTe DSL, None if absent."""
+    from importlib import metadata
+
+    try:
+        dsl: str | None = metadata.version("nvidia-cutlass-dsl")
+    except metadata.PackageNotFoundError:
+        dsl = None
+    return {"schema": 1, "version": version(), "dsl_version": dsl}
+
+
 def _run(arguments: list[str]) -> int:
     import argparse
 

@@ -10,8 +10,8 @@ from typing import Any
 from layoutlab.errors import LayoutError
 
 _EPILOG = """\
-TEXT is what CuTe DSL, C++ or pycute prints: a layout, a swizzle, a tensor, a tiled copy, a tiled MMA, an atom; or a whole
-log of them, a line or a block each, with labels such as 'sA: ' or 'sA = '. With -, it is read from standard input.
+TEXT is what CuTe DSL, C++ or pycute prints: a layout, a swizzle, a tensor, a tiled copy, a tiled MMA, an atom; or a
+whole log of them, a line or a block each, with labels such as 'sA: ' or 'sA = '. - reads it from standard input.
 
 examples:
   layoutlab explain '((128,16),1,(4,2)):((64,1),0,(16,8192))'

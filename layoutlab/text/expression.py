@@ -19,7 +19,8 @@ from difflib import get_close_matches
 from typing import Any
 
 from layoutlab.errors import LayoutError
-from layoutlab.layout import Layout
+from layoutlab.int_tuple import ceil_div, compatible, congruent, product, shape_div, weakly_congruent
+from layoutlab.layout import Layout, make_identity_layout, make_layout
 from layoutlab.swizzle import ComposedLayout, Swizzle
 from layoutlab.text.grammar import Part, assembled, layout_of, read_part, read_term, take_o
 from layoutlab.text.records import tiler_text
@@ -56,12 +57,13 @@ def read(text: str) -> Node:
 
 
 def functions() -> dict[str, Callable[..., Any]]:
-    """The functions that an expression may call, by name: those of `layoutlab.algebra`, `shape` and `stride`."""
+    """The functions that an expression may call, by name: the algebra's, those that make layouts, and of tuples."""
     from layoutlab import algebra
 
     public = {name: getattr(algebra, name) for name in algebra.__all__}
     calls = {name: f for name, f in public.items() if callable(f) and not isinstance(f, type)}
-    return dict(sorted((_QUESTIONS | calls).items()))
+    more = (make_layout, make_identity_layout, congruent, weakly_congruent, compatible, ceil_div, shape_div, product)
+    return dict(sorted(({f.__name__: f for f in more} | {"stride": _stride} | calls).items()))
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
@@ -331,20 +333,6 @@ def _has_slice(coordinate: Any) -> bool:
     return any(map(_has_slice, coordinate)) if isinstance(coordinate, tuple) else coordinate is None
 
 
-# -- questions --------------------------------------------------------------------------------------------------------
-
-
-def _shape(layout: Layout | ComposedLayout) -> Any:
-    """The shape of a layout."""
-    return layout.shape
-
-
 def _stride(layout: Layout) -> Any:
     """The strides of a layout."""
     return layout.stride
-
-
-_QUESTIONS: dict[str, Callable[..., Any]] = {
-    "shape": _shape,
-    "stride": _stride,
-}

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from layoutlab.algebra import compare
 from layoutlab.cli.words.report import Report, counted, first_few, listed
 from layoutlab.errors import LayoutError
 from layoutlab.int_tuple import Basis, flatten, modes, product, to_text, unflatten
 from layoutlab.layout import Layout
-from layoutlab.survey import LIMIT, Undecided, as_map, coordinate, injective, number, span, vector
+from layoutlab.survey import LIMIT, Undecided, coordinate, injective, number, span, vector
 from layoutlab.swizzle import ComposedLayout, Swizzle
 
 _LETTERS = "ijklmnpqrstuvw"
@@ -85,7 +86,9 @@ def describe_layout(layout: Layout) -> Report:
     report.extend(layout_lines(layout))
     if layout.rank() == 2 and not layout.symbolic():
         threads, values = (number(m.size()) for m in layout)
-        report.add("as (T,V)", f"if it says which thread holds what: {counted(threads, 'thread')} of {values} values each")
+        report.add(
+            "as (T,V)", f"if it says which thread holds what: {counted(threads, 'thread')} of {values} values each"
+        )
     return report
 
 
@@ -126,6 +129,9 @@ def _add_reach(report: Report, layout: Layout, offset: Any) -> None:
     try:
         collision = injective(layout)
     except Undecided:
+        if layout.size() > high - low + 1:
+            report.add("reaches", f"{reach}; not injective: there are more coordinates than locations")
+            return
         report.add("reaches", f"{reach}; whether a location is taken twice was not decided: steps overlap, and {LIMIT}")
         report.add("", "elements are enumerated at most")
         return
@@ -292,11 +298,9 @@ def _add_readings(report: Report, x: ComposedLayout) -> None:
 def first_difference(a: ComposedLayout, b: ComposedLayout) -> int | None:
     """The first flat index at which the two differ; None where none was found."""
     try:
-        found = as_map(a).first_difference(as_map(b))
-        return None if found is None else found["i"]
+        return compare(a, b).first
     except LayoutError:
-        size = min(number(a.size()), LIMIT >> 4)
-        return next((i for i in range(size) if a(i) != b(i)), None)
+        return None
 
 
 def _describe_layout_of_layout(x: ComposedLayout, inner: Layout) -> Report:
