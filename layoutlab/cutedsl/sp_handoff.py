@@ -1,8 +1,8 @@
 """The handoff that a trace of the P handoff kernel describes, in the terms in which a model is written.
 
 `traced_handoff(trace_sP({}))` has the owner, the writer and the reader that CuTe DSL computed, so it can be verified
-like any other handoff and its maps compared with the model's. Everything comes from the trace's texts; what they leave open
-(how an MMA reads a descriptor) is the ISA's, by `layoutlab.handoff`.
+like any other handoff and its maps compared with the model's. Everything comes from the trace's texts; what they leave
+open (how an MMA reads a descriptor) is the ISA's, by `layoutlab.handoff`.
 """
 
 from __future__ import annotations
