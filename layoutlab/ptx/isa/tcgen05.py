@@ -402,6 +402,15 @@ def decode_operand(kind: str, codes: Array) -> Array:
     return decode(kind, codes)
 
 
+def multiply(left: Array, right: Array) -> Array:
+    """left @ right.T in slices so small that BLAS keeps to one thread: waking others costs more than a whole mma."""
+    (m, depth), n = left.shape, len(right)
+    rows = m
+    while rows > 8 and rows * n * depth > 1 << 17:
+        rows //= 2
+    return np.matmul(np.ascontiguousarray(left).reshape(-1, rows, depth), right.T).reshape(m, n)
+
+
 # -- mma ----------------------------------------------------------------------------------------------------------------
 
 _OPERAND_TYPES = {
@@ -510,7 +519,7 @@ class _Multiply:
         right = read_operand(
             self.wave, self.ins, self.cta, self.b, shape.n, shape.b[0], shape.b[1], self.depth, shape.b_mn_major, "B"
         )
-        product = left @ right.T
+        product = multiply(left, right)
         if shape.negate_a != shape.negate_b:
             product = -product
         self._accumulate(product)
