@@ -45,7 +45,7 @@ def _ldmatrix(d: Decoder, ins: Instruction, q: Qualifiers) -> Decoded:
     slots = d.vector(ins.operands[0], 32, destination=True)
     if len(slots) != count:
         raise d.fail(f"{ins.opcode} into {len(slots)} registers")
-    where = shared_address(d, ins.operands[1], ins, q.get("space", ""))
+    where = shared_address(d, ins.operands[1], ins, q.get("space", ""), 16)
 
     def run(f: Frame) -> None:
         starts, rows = _row_addresses(f, where, count, ins)
@@ -71,7 +71,7 @@ def _stmatrix(d: Decoder, ins: Instruction, q: Qualifiers) -> Decoded:
     slots = d.vector(ins.operands[1], 32)
     if len(slots) != count:
         raise d.fail(f"{ins.opcode} from {len(slots)} registers")
-    where = shared_address(d, ins.operands[0], ins, q.get("space", ""))
+    where = shared_address(d, ins.operands[0], ins, q.get("space", ""), 16)
 
     def run(f: Frame) -> None:
         starts, rows = _row_addresses(f, where, count, ins)

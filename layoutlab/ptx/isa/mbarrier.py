@@ -22,15 +22,15 @@ _SHARED = ".space:shared|shared::cta|shared::cluster?"
 _ORDER = ".order:release|relaxed|acquire? .scope:cta|cluster?"
 
 
-def shared_address(d: Decoder, operand: Operand, ins: Instruction, space: str) -> AddressOf:
-    """The shared address of each executing lane, from a shared or a generic one."""
+def shared_address(d: Decoder, operand: Operand, ins: Instruction, space: str, size: int = 8) -> AddressOf:
+    """The shared address of each executing lane, from a shared or a generic one; `size` bytes there must exist."""
     value = address(d, operand, space.split("::")[0] or "generic")
 
     def run(f: Frame) -> Array:
         at = value(f)
         if int(at.max()) >= SHARED_BASE:
             at = at & WINDOW_MASK
-        f.wave.shared.check_span(int(at.min()), int(at.max()) + 8, ins.opcode)
+        f.wave.shared.check_span(int(at.min()), int(at.max()) + size, ins.opcode)
         return at
 
     return run

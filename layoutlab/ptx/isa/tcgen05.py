@@ -59,7 +59,7 @@ class AllocationGate(Gate):
 def _alloc(d: Decoder, ins: Instruction, q: Qualifiers) -> Decoded:
     _refuse_pairs(d, q, ins)
     columns = d.slot(ins.operands[1], 32)
-    where = shared_address(d, ins.operands[0], ins, q.get("space", ""))
+    where = shared_address(d, ins.operands[0], ins, q.get("space", ""), 4)
 
     def run(f: Frame) -> None:
         at = np.broadcast_to(where(f).reshape(f.shape) if f.mask is True else _spread(f, where(f)), f.shape)
