@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -422,8 +423,9 @@ def masked_region(guard: int, negated: bool, ops: list[Op], weight: int) -> Op:
     return run
 
 
+@lru_cache(maxsize=16)
 def decode(module: Module, function: Function) -> Program:
-    """Decode a function of a module."""
+    """Decode a function of a module; the program holds no state of a run, so it is kept for the next one."""
     import layoutlab.ptx.isa  # noqa: F401  (importing the package declares every opcode)
 
     return Decoder(module, function).program()

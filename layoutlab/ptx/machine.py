@@ -19,7 +19,7 @@ import numpy as np
 from layoutlab.ptx.asynchronous import AsyncUnits
 from layoutlab.ptx.decode import Block, Program, decode
 from layoutlab.ptx.memory import SHARED_RESERVED_BYTES, SHARED_WINDOW_BYTES, GlobalMemory
-from layoutlab.ptx.parse import Function, Module, PtxError
+from layoutlab.ptx.parse import Function, Module, PtxError, no_collection
 from layoutlab.ptx.provenance import Provenance
 from layoutlab.ptx.report import Deadlock, Findings, Report
 from layoutlab.ptx.state import LANES, Array, Frame, Geometry, Services, Wave
@@ -335,7 +335,7 @@ def run_grid(
     )  # fmt: skip
     report = Report(function.name, geometry.grid, geometry.block, provenance=record)
     done = 0
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), no_collection():
         for ctas in _waves(geometry, program, wave_ctas):
             wave = Wave(geometry, ctas, program.plan, services)
             _set_special_registers(wave, program)

@@ -7,9 +7,13 @@ PTX ISA 9.x, chapters 4 (syntax), 5 (state spaces) and 11 (directives).
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import re
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 REGISTER_BYTES = {"pred": 1, "b16": 2, "b32": 4, "b64": 8, "b128": 16}
 _CANONICAL = {
@@ -116,7 +120,7 @@ class Variable:
     initial: bytes | None = None
 
 
-@dataclass
+@dataclass(eq=False)
 class Function:
     name: str
     params: tuple[Variable, ...] = ()
@@ -128,7 +132,7 @@ class Function:
     required_threads: tuple[int, int, int] | None = None
 
 
-@dataclass
+@dataclass(eq=False)
 class Module:
     version: str = ""
     target: str = ""
@@ -138,6 +142,19 @@ class Module:
     text: str = ""
 
 
+@contextlib.contextmanager
+def no_collection() -> Iterator[None]:
+    """Hundreds of thousands of small objects and no cycles among them: the garbage collector would only walk them."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@lru_cache(maxsize=16)
 def parse_module(text: str) -> Module:
     """Parse a PTX module.
 
@@ -150,7 +167,8 @@ def parse_module(text: str) -> Module:
 
     Raises `PtxError` with the line of the first statement it does not know.
     """
-    return _Parser(text).module()
+    with no_collection():
+        return _Parser(text).module()
 
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)

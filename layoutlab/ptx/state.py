@@ -122,6 +122,18 @@ class Services:
     options: frozenset[str] = frozenset()
 
 
+class Views(dict[int, Array]):
+    """The slots of a bank, each made into a view when it is first used; constants count down from -1."""
+
+    def __init__(self, bank: Array, constants: list[Array]) -> None:
+        super().__init__({-1 - i: constant for i, constant in enumerate(constants)})
+        self.bank = bank
+
+    def __missing__(self, slot: int) -> Array:
+        view = self[slot] = self.bank[slot]
+        return view
+
+
 class Frame:
     """Rows [low, high) of a wave: the registers by slot, and `mask`, True when every lane executes."""
 
@@ -131,27 +143,29 @@ class Frame:
         self.shape = (high - low, LANES)
         self.mask: Any = True
         constants = wave.plan.constants
-        self.p: list[Any] = list(wave.pred[:, low:high]) + [
-            np.array([[bool(c)]]) for c in reversed(constants["pred"])
-        ]
+        rows = slice(low, high)
+        self.p = Views(wave.pred[:, rows], [np.array([[bool(c)]]) for c in constants["pred"]])
         self.u16, self.s16, self.f16 = self._bank(wave.b16, constants["b16"], np.uint16, np.int16, np.float16)
         self.u32, self.s32, self.f32 = self._bank(wave.b32, constants["b32"], np.uint32, np.int32, np.float32)
         self.u64, self.s64, self.f64 = self._bank(wave.b64, constants["b64"], np.uint64, np.int64, np.float64)
-        self.f32x2: list[Any] = [a.view(np.float32).reshape(*a.shape, 2) for a in self.u64]
-        self.u32x2: list[Any] = [a.view(np.uint32).reshape(*a.shape, 2) for a in self.u64]
-        self.u16x2: list[Any] = [a.view(np.uint16).reshape(*a.shape, 2) for a in self.u32]
-        self.f16x2: list[Any] = [a.view(np.float16).reshape(*a.shape, 2) for a in self.u32]
+        self.f32x2, self.u32x2 = self._bank(wave.b64, constants["b64"], np.float32, np.uint32, pairs=True)
+        self.u16x2, self.f16x2 = self._bank(wave.b32, constants["b32"], np.uint16, np.float16, pairs=True)
         self.cta = wave.row_cta[low:high]
         self.warp = wave.row_warp[low:high]
         self.thread = wave.thread[low:high]
         self.alive = wave.alive[low:high]
         self.shared_offset = self.cta * wave.shared.stride
 
-    def _bank(self, bank: Array, constants: tuple[int, ...], *kinds: Any) -> list[list[Any]]:
+    def _bank(self, bank: Array, constants: tuple[int, ...], *kinds: Any, pairs: bool = False) -> list[Views]:
+        """The bank's slots seen as each of these types, `pairs` with a last axis of two."""
+        fixed = [np.array([[c]], dtype=bank.dtype) for c in constants]
         views = []
-        fixed = [np.array([[c]], dtype=bank.dtype) for c in reversed(constants)]
         for kind in kinds:
-            views.append(list(bank.view(kind)[:, self.low : self.high]) + [c.view(kind) for c in fixed])
+            seen = bank.view(kind)
+            if pairs:
+                seen = seen.reshape(*bank.shape, 2)
+            same = [c.view(kind).reshape(1, 1, 2) if pairs else c.view(kind) for c in fixed]
+            views.append(Views(seen[:, self.low : self.high], same))
         return views
 
     def put(self, destination: Array, value: Any) -> None:

@@ -148,13 +148,14 @@ class GlobalSpace(Space):
 
     def __init__(self) -> None:
         self.last: Any = None
+        self.memory: Any = None
 
     def _buffer(self, f: Frame, at: Array, size: int, ins: Instruction) -> Any:
         low, high = int(at.min()), int(at.max()) + size
-        last = self.last
-        if last is not None and last.base <= low and high <= last.end:
+        last, memory = self.last, f.wave.services.memory
+        if self.memory is memory and last is not None and last.base <= low and high <= last.end:
             return last
-        memory = f.wave.services.memory
+        self.memory = memory
         found = memory.find(low, high)
         if found is None:
             for value in at.ravel().tolist():
