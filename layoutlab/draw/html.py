@@ -55,7 +55,7 @@ def _data(picture: Picture, colours: str) -> dict[str, Any]:
         "palette": colours,
         "palettes": {p.name: {"fills": p.fills, "wrong": p.wrong} for p in PALETTES.values()},
         "panels": [_panel(panel) for panel in picture.panels],
-        "arrows": [[a.from_panel, a.from_cell, a.to_panel, a.to_cell, a.text] for a in picture.arrows],
+        "arrows": [[a.from_panel, a.from_cell, a.to_panel, a.to_cell, a.thin] for a in picture.arrows],
     }
 
 

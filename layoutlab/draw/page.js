@@ -167,7 +167,8 @@
         g.fillStyle = fills[((kind % fills.length) + fills.length) % fills.length];
         g.fillRect(x, y, m.w, m.h);
         if (wrong && here.some((i) => wrong[i])) {
-          g.strokeStyle = red; g.lineWidth = 1; g.beginPath(); g.moveTo(x, y + m.h); g.lineTo(x + m.w, y); g.stroke();
+          const corner = Math.min(m.w, m.h) / 3;
+          g.fillStyle = red; g.beginPath(); g.moveTo(x + m.w - corner, y); g.lineTo(x + m.w, y); g.lineTo(x + m.w, y + corner); g.fill();
         }
         if (lights && on) marked.push([x, y]);
       }
@@ -312,13 +313,13 @@
     const box = $("page").getBoundingClientRect(), svg = $("arrows");
     const { wrong: red } = data.palettes[state.palette];
     let body = `<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="5" markerHeight="5" orient="auto"><path d="M0 0L8 4L0 8z" fill="${red}"/></marker></defs>`;
-    for (const [fromPanel, fromCell, toPanel, toCell] of data.arrows) {
+    for (const [fromPanel, fromCell, toPanel, toCell, thin] of data.arrows) {
       const a = panels.find((p) => p.name === fromPanel).centre(fromCell), b = panels.find((p) => p.name === toPanel).centre(toCell);
       if (!a.inside || !b.inside) continue;
       const [x1, y1, x2, y2] = [a.x - box.left, a.y - box.top, b.x - box.left, b.y - box.top];
       const length = Math.hypot(x2 - x1, y2 - y1) || 1, bend = Math.min(length / 4, 60);
       const xm = (x1 + x2) / 2 + (bend * (y2 - y1)) / length, ym = (y1 + y2) / 2 - (bend * (x2 - x1)) / length;
-      body += `<path d="M${x1} ${y1}Q${xm} ${ym} ${x2} ${y2}" fill="none" stroke="${red}" stroke-width="2.5" marker-end="url(#head)"/>`;
+      body += `<path d="M${x1} ${y1}Q${xm} ${ym} ${x2} ${y2}" fill="none" stroke="${red}" stroke-width="${thin ? 1 : 2.5}"${thin ? ' stroke-dasharray="4 3"' : ""} marker-end="url(#head)"/>`;
     }
     svg.innerHTML = body;
   };
@@ -401,6 +402,7 @@
     if (event.key === "Escape") { state.light = ""; hover = ""; commit(); announce("nothing lit"); }
   });
   $("panels").append(...panels.map((p) => p.section));
+  $("panels").classList.toggle("several", panels.length > 1);
   const start = () => { readFragment(); for (const panel of panels) panel.measure(); controls(); refresh(); if (state.light) { focused = lit.indexOf(1); facts(focused); reveal(); } };
   start();
   for (const panel of panels) panel.move(Math.max(panel.first(lit), 0), false);

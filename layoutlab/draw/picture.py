@@ -88,13 +88,14 @@ class Panel:
 
 @dataclass(frozen=True)
 class Arrow:
-    """From the middle of one cell to the middle of another."""
+    """From the middle of one cell to the middle of another; a thin one only leads the eye."""
 
     from_panel: str
     from_cell: int
     to_panel: str
     to_cell: int
     text: str
+    thin: bool = False
 
 
 @dataclass(frozen=True)

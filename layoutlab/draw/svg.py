@@ -106,17 +106,16 @@ class _Drawing:
             f".s{{stroke:{self.colours.line};stroke-width:.5}}",
             f".g{{stroke:{self.colours.line};stroke-width:.5;fill:none}}",
             f".G{{stroke:{self.colours.heavy};stroke-width:1.2;fill:none}}",
-            f".w{{stroke:{self.colours.wrong};stroke-width:1;fill:url(#wrong)}}",
+            f".w{{stroke:{self.colours.wrong};stroke-width:1}}",
             f".a{{stroke:{self.colours.wrong};stroke-width:2.2;fill:none;marker-end:url(#head)}}",
+            ".n{stroke-width:1;stroke-dasharray:4 3}",
             f".f{{stroke:{self.colours.wrong};stroke-width:2.2;fill:none}}",
         ]
-        hatch = (
-            '<defs><pattern id="wrong" width="5" height="5" patternUnits="userSpaceOnUse">'
-            f'<path d="M0 5L5 0" stroke="{self.colours.wrong}" stroke-width=".8" opacity=".55"/></pattern>'
-            '<marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="5" markerHeight="5" orient="auto">'
+        head = (
+            '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="5" markerHeight="5" orient="auto">'
             f'<path d="M0 0L8 4L0 8z" fill="{self.colours.wrong}"/></marker></defs>'
         )
-        return f"<style>{''.join(rules)}</style>{hatch}"
+        return f"<style>{''.join(rules)}</style>{head}"
 
     def _heading(self, legend: list[tuple[int, str]], width: int) -> tuple[list[str], int]:
         """Title, notes and legend, and the y where the panels begin."""
@@ -139,7 +138,8 @@ class _Drawing:
                 fill = self.colours.fill(kind)
                 out.append(f'<rect x="{x}" y="{y - 9}" width="11" height="11" fill="{fill}" class="s"/>')
             if kind == -2:
-                out.append(f'<rect x="{x}" y="{y - 9}" width="11" height="11" class="w"/>')
+                out.append(f'<rect x="{x}" y="{y - 9}" width="11" height="11" fill="none" class="w"/>')
+                out.append(f'<path d="M{x + 5} {y - 9}h6v6z" fill="{self.colours.wrong}"/>')
             out.append(f'<text class="c" x="{x + (16 if kind != -1 else 0)}" y="{y}">{_escape(text)}</text>')
             x += wide
         return out, y + 14
@@ -167,7 +167,8 @@ class _Drawing:
         height = max(len(panel.lines) * LINE + 2 * PAD, 12)
         rows = max((len(h) for h in panel.row_axis.labels), default=0)
         bands = max((len(b.text) for b in panel.row_axis.bands), default=0)
-        left = round(rows * LETTER + 5) + (round(bands * LETTER + 8) if bands else 0) + 12
+        rows_name = len(panel.row_axis.name) + 2 if panel.row_axis.name else 0
+        left = max(round(rows * LETTER + 5) + (round(bands * LETTER + 8) if bands else 0), round(rows_name * LETTER + 5))
         top = 16 + HEAD * (bool(panel.col_axis.bands) + bool(panel.col_axis.labels) + bool(panel.col_axis.name))
         return _Frame(panel, x, y, left, top, width, height)
 
@@ -183,16 +184,12 @@ class _Drawing:
         yield from self._axes(f)
         yield f'<g id="{panel.name}" transform="translate({x0} {y0})">'
         yield from self._fills(f)
+        yield from self._marks(f)
         yield from self._labels(f)
         yield f'<path class="g" d="{_grid(panel, f)}"/>'
         heavy = _heavy(panel, f)
         if heavy:
             yield f'<path class="G" d="{heavy}"/>'
-        wrong = self.picture.items.get(WRONG)
-        if wrong:
-            marked = _areas(panel, [item != NOTHING and wrong[item] == 1 for item in panel.cells], f)
-            if True in marked:
-                yield f'<path class="w" d="{marked[True]}"/>'
         yield "</g>"
 
     def _fills(self, f: _Frame) -> Iterator[str]:
@@ -201,6 +198,21 @@ class _Drawing:
         for kind, path in sorted(_areas(f.panel, kinds, f).items()):
             if kind != NOTHING:
                 yield f'<path fill="{self.colours.fill(kind)}" d="{path}"/>'
+
+    def _marks(self, f: _Frame) -> Iterator[str]:
+        """Wrong elements: a triangle in the corner of each cell, and a line around them all."""
+        wrong = self.picture.items.get(WRONG)
+        if not wrong:
+            return
+        areas = _areas(f.panel, [item != NOTHING and wrong[item] == 1 for item in f.panel.cells], f)
+        if True in areas:
+            corner = f"M{f.width - 6} 0h6v6z"
+            name = f"w-{f.panel.name}"
+            yield (
+                f'<pattern id="{name}" width="{f.width}" height="{f.height}" patternUnits="userSpaceOnUse">'
+                f'<path d="{corner}" fill="{self.colours.wrong}"/></pattern>'
+                f'<path class="w" fill="url(#{name})" d="{areas[True]}"/>'
+            )
 
     def _labels(self, f: _Frame) -> Iterator[str]:
         """Each line of the labels, row by row; a row that was written before is used again."""
@@ -237,6 +249,8 @@ class _Drawing:
         y -= HEAD * bool(cols.bands)
         if cols.name:
             yield f'<text class="h" style="text-anchor:start" x="{x0}" y="{y}">{_escape(cols.name)} →</text>'
+        if rows.name:
+            yield f'<text class="h r" x="{x0 - 4}" y="{y}">{_escape(rows.name)} ↓</text>'
         foot = y0 + panel.rows * f.height + HEAD - 3
         yield from self._bands(cols.foot, x0, foot, f.width)
         for row, text in enumerate(rows.labels):
@@ -248,9 +262,6 @@ class _Drawing:
         for band in rows.bands:
             y_band = y0 + (band.start + band.count / 2) * f.height + 3
             yield f'<text class="h r" x="{x}" y="{y_band:g}">{_escape(band.text)}</text>'
-        if rows.name:
-            place = f'transform="translate({f.x + 7} {y0}) rotate(90)"'
-            yield f'<text class="h" style="text-anchor:start" {place}>{_escape(rows.name)} →</text>'
 
     def _bands(self, bands: Sequence[Band], x0: int, y: int, width: int) -> Iterator[str]:
         for band in bands:
@@ -269,7 +280,8 @@ class _Drawing:
         bend = min(0.25 * length, 60)
         xm, ym = (x1 + x2) / 2 + bend * (y2 - y1) / length, (y1 + y2) / 2 - bend * (x2 - x1) / length
         path = f"M{x1:.1f} {y1:.1f}Q{xm:.1f} {ym:.1f} {x2:.1f} {y2:.1f}"
-        yield f'<path class="a" d="{path}"><title>{_escape(arrow.text)}</title></path>'
+        said = f"<title>{_escape(arrow.text)}</title>" if arrow.text else ""
+        yield f'<path class="{"a n" if arrow.thin else "a"}" d="{path}">{said}</path>'
 
 
 def legend_of(picture: Picture) -> list[tuple[int, str]]:

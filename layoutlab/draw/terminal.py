@@ -36,7 +36,7 @@ def _panel(picture: Picture, panel: Panel, width: int, height: int) -> str:
         texts = [f"!{t}" if wrong[i] == 1 else t for i, t in enumerate(texts)]
     rows = _ends(panel.rows, height)
     heads = _headings(panel.row_axis, rows)
-    left = max(map(len, heads), default=0)
+    left = max(map(len, (*heads, panel.row_axis.name, panel.col_axis.name if panel.col_axis.bands else "")))
     cols = _ends(panel.cols, panel.cols)
     for _ in range(2):  # the cells that are left out may have been the widest
         wide = _widest(panel, texts, rows, cols)

@@ -60,7 +60,8 @@ def _document(picture: Picture, colours: Palette) -> Iterator[str]:
             for name, cell in ((arrow.from_panel, arrow.from_cell), (arrow.to_panel, arrow.to_cell))
         ]
         (x1, y1), (x2, y2) = ends
-        yield rf"\draw[-{{Stealth}},very thick,ll{wrong}] ({x1:g},{y1:g}) to[bend left=20] ({x2:g},{y2:g});"
+        style = "thin,dashed" if arrow.thin else "very thick"
+        yield rf"\draw[-{{Stealth}},{style},ll{wrong}] ({x1:g},{y1:g}) to[bend left=20] ({x2:g},{y2:g});"
     yield r"\end{tikzpicture}"
     yield r"\end{document}"
     yield ""

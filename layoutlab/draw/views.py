@@ -74,10 +74,10 @@ def locations(layout: Layout | ComposedLayout) -> list[Any]:
     return [layout.inner.extended(v) for v in values]
 
 
-def with_places(items: Items, bits: int) -> Items:
+def with_places(items: Items) -> Items:
     """The items with what their byte says: row of 128 bytes, bank, 16-byte chunk of the row.
 
-    >>> with_places({"byte": [146]}, 16)["chunk"]
+    >>> with_places({"byte": [146]})["chunk"]
     [1]
     """
     at = items["byte"]
@@ -134,12 +134,17 @@ def tile_panel(
     name: str = "tile",
     every: tuple[int, int] = (0, 0),
     bands: tuple[tuple[Band, ...], tuple[Band, ...]] = ((), ()),
+    present: Sequence[bool] = (),
 ) -> Panel:
-    """The items at their coordinates: rows of axis `row`, columns of axis `col`, from the first to the last one met."""
+    """The items at their coordinates: rows of axis `row`, columns of axis `col`, from the first to the last one met.
+
+    `present` says which items are shown; without it, all are.
+    """
     top, left = min(items[row]), min(items[col])
     rows, cols = max(items[row]) - top + 1, max(items[col]) - left + 1
     cells = [(r - top) * cols + c - left for r, c in zip(items[row], items[col], strict=True)]
-    grid, more = _filled(cells, rows * cols, f"{title}: {rows} x {cols} cells")
+    cells = [cell if here else NOTHING for cell, here in zip(cells, present, strict=True)] if present else cells
+    grid, more = filled(cells, rows * cols, f"{title}: {rows} x {cols} cells")
     shifted = tuple(_within(b, start, n) for b, start, n in zip(bands, (top, left), (rows, cols), strict=True))
     return Panel(
         name, title, rows, cols, grid, lines,
@@ -150,14 +155,21 @@ def tile_panel(
 
 
 def memory_panel(
-    items: Items, bits: int, lines: tuple[Line, ...], title: str, at: str = "byte", count_banks: bool = False
+    items: Items,
+    bits: int,
+    lines: tuple[Line, ...],
+    title: str,
+    at: str = "byte",
+    count_banks: bool = False,
+    also: Iterable[int] = (),
 ) -> Panel:
     """The items where they lie: rows of 128 bytes, a cell for each `bits` bits, the 32 banks as headings.
 
-    Rows that hold nothing are left out, with one empty row in their place. Heavy lines stand every 16 bytes.
+    Rows that hold nothing are left out, with one empty row in their place; `also` names bytes whose rows stay. Heavy lines
+    stand every 16 bytes. An item at a negative byte lies nowhere.
     """
     slots = ROW_BYTES * 8 // bits
-    used = sorted({b // ROW_BYTES for b in items[at]})
+    used = sorted({b // ROW_BYTES for b in (*items[at], *also) if b >= 0})
     shown: list[int | None] = []
     for previous, row in zip([None, *used], used, strict=False):
         if previous is not None and row > previous + 1:
@@ -166,8 +178,10 @@ def memory_panel(
     place = {row: i for i, row in enumerate(shown) if row is not None}
     sub = items.get("bit")
     inside = [b % ROW_BYTES * 8 for b in items[at]] if sub is None or at != "byte" else [b % (ROW_BYTES * 8) for b in sub]
-    cells = [place[b // ROW_BYTES] * slots + i // bits for b, i in zip(items[at], inside, strict=True)]
-    grid, more = _filled(cells, len(shown) * slots, f"{title}: {len(shown)} rows of 128 bytes")
+    cells = [
+        place[b // ROW_BYTES] * slots + i // bits if b >= 0 else NOTHING for b, i in zip(items[at], inside, strict=True)
+    ]
+    grid, more = filled(cells, len(shown) * slots, f"{title}: {len(shown)} rows of 128 bytes")
     per_bank = max(32 // bits, 1)
     stride = 1 if bits <= 32 else bits // 32
     bands = tuple(Band(i * per_bank, per_bank, str(i * stride)) for i in range(slots // per_bank))
@@ -182,7 +196,7 @@ def memory_panel(
 
 def _words_per_bank(at: Sequence[int], bits: int, per_bank: int) -> tuple[Band, ...]:
     """Under each bank how many different words of it are touched: the wavefronts are the most of these."""
-    words = {b // BANK_BYTES + i for b in at for i in range(max(bits // 32, 1))}
+    words = {b // BANK_BYTES + i for b in at for i in range(max(bits // 32, 1)) if b >= 0}
     counts = [0] * (ROW_BYTES // BANK_BYTES)
     for word in words:
         counts[word % len(counts)] += 1
@@ -192,12 +206,14 @@ def _words_per_bank(at: Sequence[int], bits: int, per_bank: int) -> tuple[Band, 
     )
 
 
-def _filled(cells: Sequence[int], count: int, what: str) -> tuple[list[int], dict[int, list[int]]]:
-    """The grid with the first item of each cell, and the further ones."""
+def filled(cells: Sequence[int], count: int, what: str) -> tuple[list[int], dict[int, list[int]]]:
+    """The grid with the first item of each cell, and the further ones; an item at the cell NOTHING is not in it."""
     if count > 1 << 22:
         raise LayoutError(f"{what} are more than can be drawn; choose some rows and columns")
     grid, more = [NOTHING] * count, dict[int, list[int]]()
     for item, cell in enumerate(cells):
+        if cell == NOTHING:
+            continue
         if grid[cell] == NOTHING:
             grid[cell] = item
         else:
@@ -242,7 +258,7 @@ def layout_picture(layout: Layout | ComposedLayout, choice: Choice = Choice()) -
         items["byte"] = [v * bits // 8 for v in found]
         if bits < 8:
             items["bit"] = [v * bits for v in found]
-        items = with_places(items, bits)
+        items = with_places(items)
     items = kept(items, choice, "row", "col")
     title = choice.title or str(layout)
     panels = [tile_panel(items, "row", "col", lines, f"{rows} x {cols} coordinates, each its location")]
@@ -252,7 +268,7 @@ def layout_picture(layout: Layout | ComposedLayout, choice: Choice = Choice()) -
             memory_panel(items, bits, where, "memory: rows of 128 bytes under 32 banks", count_banks=choice.count_banks)
         )
     colour = choice.colour or ("chunk" if "chunk" in items else "location" if "location" in items else "c0")
-    return _chosen(Picture(title, items, panels, colour, coordinate=("row", "col"), bits=bits or 0), choice)
+    return chosen(Picture(title, items, panels, colour, coordinate=("row", "col"), bits=bits or 0), choice)
 
 
 def grid_shape(layout: Layout) -> tuple[int, int]:
@@ -308,7 +324,7 @@ def ownership_picture(
     panel = tile_panel(items, names[0], names[1], OWNER, f"{tile[0]} x {tile[1]} tile, each cell its thread and value")
     title = choice.title or f"{owner} over {to_text(tuple(tile))}"
     colour = choice.colour or by_owner(items)
-    return _chosen(Picture(title, items, [panel], colour, _shared(panel), coordinate=tuple(names)), choice)
+    return chosen(Picture(title, items, [panel], colour, _shared(panel), coordinate=tuple(names)), choice)
 
 
 def by_owner(items: Items) -> str:
@@ -323,7 +339,7 @@ def _shared(panel: Panel) -> tuple[str, ...]:
     return (f"{len(panel.more)} elements have several owners, up to {most}; the first is shown.",)
 
 
-def _chosen(picture: Picture, choice: Choice) -> Picture:
+def chosen(picture: Picture, choice: Choice) -> Picture:
     """The picture with the panels chosen, and a colour that exists."""
     column(picture.items, picture.colour)
     if not choice.panels:
