@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from layoutlab.draw.picture import NOTHING, WRONG, Arrow, Axis, Band, Items, Line, Panel, Picture
+from layoutlab.draw.picture import NOTHING, WRONG, Arrow, Band, Items, Line, Panel, Picture
 from layoutlab.draw.views import (
-    CHUNK_BYTES, CORE_ROWS, OWNER, Choice, by_owner, chosen, filled, kept, memory_panel, tile_panel, with_places,
-    with_warps,
+    CHUNK_BYTES, CORE_ROWS, OWNER, TMEM_COLUMN_BITS, Choice, by_owner, chosen, kept, memory_panel, tile_panel, tmem_panel,
+    with_places, with_warps,
 )  # fmt: skip
 from layoutlab.handoff.core import Handoff, verify
 from layoutlab.handoff.verdict import Claim, Verdict
@@ -21,7 +21,6 @@ STEP_BITS = 256
 """Bits of K that one step of an MMA takes from each row."""
 
 MOST_ELEMENTS = 1 << 18
-TMEM_COLUMN_BITS = 32
 
 
 def handoff_picture(what: Handoff | Verdict, choice: Choice = Choice()) -> Picture:
@@ -158,32 +157,6 @@ def _reader_panel(made: Handoff, items: Items, row: str, col: str) -> Panel:
     title = f"read by {made.reader.who}: each cell the {unit} it is taken from{core}"
     lines: tuple[Line, ...] = ((("", "read"),),)
     return tile_panel(items, row, col, lines, title, "reader", every, ((), bands))
-
-
-def tmem_panel(items: Items, bits: int, lines: tuple[Line, ...], title: str) -> Panel:
-    """The items in Tensor Memory: a row for each lane, a cell for each `bits` bits of a column; rows banded by warp."""
-    slots = [b // bits for b in items["bit"]]
-    lanes = [lane for lane in items["lane"] if lane >= 0]
-    per = max(TMEM_COLUMN_BITS // bits, 1)
-    top, first = min(lanes), min(s for s in slots if s >= 0) // per * per
-    rows, cols = max(lanes) - top + 1, -(-(max(slots) + 1 - first) // per) * per
-    cells = [
-        (lane - top) * cols + slot - first if lane >= 0 else NOTHING
-        for lane, slot in zip(items["lane"], slots, strict=True)
-    ]
-    grid, more = filled(cells, rows * cols, title)
-    quarter = 32
-    warps = tuple(
-        Band(max(q * quarter - top, 0), min((q + 1) * quarter, top + rows) - max(q * quarter, top), f"warp {q}")
-        for q in range(top // quarter, (top + rows - 1) // quarter + 1)
-    )
-    columns = tuple(Band(i * per, per, str(first // per + i)) for i in range(cols // per))
-    return Panel(
-        "memory", title, rows, cols, grid, lines,
-        Axis("lane", [str(top + i) for i in range(rows)], 0, warps if rows > 1 else ()),
-        Axis("column", (), per if per > 1 else 0, columns),
-        more,
-    )  # fmt: skip
 
 
 # -- what is said of it ------------------------------------------------------------------------------------------------

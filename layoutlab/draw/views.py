@@ -15,7 +15,7 @@ from typing import Any
 
 from layoutlab.draw.picture import NOTHING, WRONG, Axis, Band, Items, Line, Panel, Picture, column
 from layoutlab.errors import LayoutError
-from layoutlab.int_tuple import Basis, flatten, modes, product, to_text
+from layoutlab.int_tuple import flatten, modes, product, to_text
 from layoutlab.layout import Layout
 from layoutlab.swizzle import ComposedLayout, Swizzle
 
@@ -24,6 +24,9 @@ ROW_BYTES = 128  # of shared memory: 32 banks of 4 bytes
 BANK_BYTES = 4
 CHUNK_BYTES = 16  # what a swizzle moves as one, and a row of a core matrix
 CORE_ROWS = 8
+TMEM_COLUMN_BITS = 32
+TMEM_QUARTER = 32
+"""Lanes that the warps of one number modulo 4 reach."""
 
 OWNER: tuple[Line, ...] = ((("T", "thread"),), (("V", "value"),))
 
@@ -206,6 +209,32 @@ def _words_per_bank(at: Sequence[int], bits: int, per_bank: int) -> tuple[Band, 
     )
 
 
+def tmem_panel(items: Items, bits: int, lines: tuple[Line, ...], title: str) -> Panel:
+    """The items in Tensor Memory: a row for each lane, a cell for each `bits` bits of a column; rows banded by warp."""
+    slots = [b // bits for b in items["bit"]]
+    lanes = [lane for lane in items["lane"] if lane >= 0]
+    per = max(TMEM_COLUMN_BITS // bits, 1)
+    top, first = min(lanes), min(s for s in slots if s >= 0) // per * per
+    rows, cols = max(lanes) - top + 1, -(-(max(slots) + 1 - first) // per) * per
+    cells = [
+        (lane - top) * cols + slot - first if lane >= 0 else NOTHING
+        for lane, slot in zip(items["lane"], slots, strict=True)
+    ]
+    grid, more = filled(cells, rows * cols, title)
+    quarter = TMEM_QUARTER
+    warps = tuple(
+        Band(max(q * quarter - top, 0), min((q + 1) * quarter, top + rows) - max(q * quarter, top), f"warp {q}")
+        for q in range(top // quarter, (top + rows - 1) // quarter + 1)
+    )
+    columns = tuple(Band(i * per, per, str(first // per + i)) for i in range(cols // per))
+    return Panel(
+        "memory", title, rows, cols, grid, lines,
+        Axis("lane", [str(top + i) for i in range(rows)], 0, warps if rows > 1 else ()),
+        Axis("column", (), per if per > 1 else 0, columns),
+        more,
+    )  # fmt: skip
+
+
 def filled(cells: Sequence[int], count: int, what: str) -> tuple[list[int], dict[int, list[int]]]:
     """The grid with the first item of each cell, and the further ones; an item at the cell NOTHING is not in it."""
     if count > 1 << 22:
@@ -237,47 +266,81 @@ def layout_picture(layout: Layout | ComposedLayout, choice: Choice = Choice()) -
     >>> [picture.panels[0].text(picture.items, cell) for cell in range(6)]
     [['0'], ['1'], ['2'], ['3'], ['4'], ['5']]
 
-    Mode 0 goes down, the other modes go right, the earlier the faster. A coordinate-valued layout shows coordinates.
+    Rows and columns are `as_grid`'s. A coordinate-valued layout shows coordinates.
     """
-    outer = layout.outer if isinstance(layout, ComposedLayout) else layout
-    found = locations(layout)
+    outer = as_grid(layout.outer if isinstance(layout, ComposedLayout) else layout)
+    found = locations(replace(layout, outer=outer) if isinstance(layout, ComposedLayout) else outer)
     rows, cols = grid_shape(outer)
     items: Items = {"row": [i % rows for i in range(rows * cols)], "col": [i // rows for i in range(rows * cols)]}
-    lines: tuple[Line, ...] = ((("", "location"),),)
     if found and isinstance(found[0], tuple):
-        parts = [flatten(value) for value in found]
-        wide = max(map(len, parts))
-        names = [f"c{i}" for i in range(wide)]
-        items |= {n: [int(p[i]) if i < len(p) else 0 for p in parts] for i, n in enumerate(names)}  # type: ignore[arg-type]
-        lines = ((*(("(" if i == 0 else ",", n) for i, n in enumerate(names)),),)
-        lines = ((*lines[0][:-1], lines[0][-1]),)
+        values, lines = _coordinate_columns(found)
     else:
-        items["location"] = found
-    bits = choice.bits
-    if bits and "location" in items:
-        items["byte"] = [v * bits // 8 for v in found]
-        if bits < 8:
-            items["bit"] = [v * bits for v in found]
+        values, lines = {"location": found}, ((("", "location"),),)
+    items |= values
+    if choice.bits and "location" in items:
+        items |= {"byte": [v * choice.bits // 8 for v in found]}
+        items |= {"bit": [v * choice.bits for v in found]} if choice.bits < 8 else {}
         items = with_places(items)
     items = kept(items, choice, "row", "col")
-    title = choice.title or str(layout)
     panels = [tile_panel(items, "row", "col", lines, f"{rows} x {cols} coordinates, each its location")]
-    if bits and "byte" in items:
-        where = ((("", "row"), (",", "col")),)
-        panels.append(
-            memory_panel(items, bits, where, "memory: rows of 128 bytes under 32 banks", count_banks=choice.count_banks)
-        )
-    colour = choice.colour or ("chunk" if "chunk" in items else "location" if "location" in items else "c0")
-    return chosen(Picture(title, items, panels, colour, coordinate=("row", "col"), bits=bits or 0), choice)
+    if choice.bits and "byte" in items:
+        where: tuple[Line, ...] = ((("", "row"), (",", "col")),)
+        title = "memory: rows of 128 bytes under 32 banks, each cell its (row, col)"
+        panels.append(memory_panel(items, choice.bits, where, title, count_banks=choice.count_banks))
+    colour = choice.colour or ("chunk" if "chunk" in items else next(iter(values)))
+    picture = Picture(
+        choice.title or str(layout), items, panels, colour, coordinate=("row", "col"), bits=choice.bits or 0
+    )
+    return chosen(picture, choice)
+
+
+def _coordinate_columns(found: Sequence[Any]) -> tuple[Items, tuple[Line, ...]]:
+    """Coordinates as columns c0, c1, ..., and the label (c0,c1)."""
+    parts = [flatten(value) for value in found]
+    if not all(isinstance(x, int) for x in parts[0]):
+        raise LayoutError(f"the coordinates start at {to_text(found[0])}: give the symbols numbers to draw it")
+    names = [f"c{i}" for i in range(max(map(len, parts)))]
+    columns: Items = {n: [int(p[i]) if i < len(p) else 0 for p in parts] for i, n in enumerate(names)}  # type: ignore[arg-type]
+    return columns, (tuple((",", n) if i else ("", n) for i, n in enumerate(names)),)
 
 
 def grid_shape(layout: Layout) -> tuple[int, int]:
-    """(rows, columns) of the grid that a layout is drawn as: mode 0 down, the others right; one mode alone goes right."""
+    """(rows, columns) of a layout of two modes, or of one, which goes right."""
     sizes = [product(mode) for mode in modes(layout.shape)]
     if not all(isinstance(n, int) for n in sizes):
         raise LayoutError(f"{layout} has symbols: give them numbers to draw it")
     rows, cols = (1, sizes[0]) if len(sizes) == 1 else (sizes[0], product(tuple(sizes[1:])))
     return int(rows), int(cols)  # type: ignore[arg-type]
+
+
+def as_grid(layout: Layout) -> Layout:
+    """The layout with two modes, rows and columns, as people think of its coordinates.
+
+    >>> as_grid(Layout((4, (2, 3), 5))).shape, as_grid(Layout(((128, 16), 1, (4, 2)))).shape, as_grid(Layout(8)).shape
+    ((4, (2, 3, 5)), (128, (16, 4, 2)), (1, 8))
+
+    Mode 0 is the rows and the others the columns. An MMA operand's ((M,K),rest M,rest K,...) has M and K apart; modes of
+    extent 1 are nothing.
+    """
+    parts = list(layout)
+    if len(parts) >= 3 and parts[0].rank() == 2:
+        first = list(parts[0])
+        rows, cols = [first[0], parts[1]], [first[1], *parts[2:]]
+    else:
+        parts = [part for part in parts if part.size() != 1] or parts[:1]
+        if len(parts) == 1 and parts[0].rank() > 1:
+            parts = list(parts[0])
+        rows, cols = (parts[:1], parts[1:]) if len(parts) > 1 else ([], parts)
+    (shape_r, stride_r), (shape_c, stride_c) = _joined(rows), _joined(cols)
+    return Layout((shape_r, shape_c), (stride_r, stride_c))
+
+
+def _joined(parts: Sequence[Layout]) -> tuple[Any, Any]:
+    """The leaves of several modes as one mode, those of extent 1 left out."""
+    leaves = [leaf for part in parts for leaf in part.leaves() if leaf[0] != 1]
+    if len(leaves) <= 1:
+        return leaves[0] if leaves else (1, 0)
+    return tuple(e for e, _ in leaves), tuple(d for _, d in leaves)
 
 
 def ownership_items(owner: Layout, tile: Sequence[int], names: Sequence[str] = ("m", "k")) -> Items:
