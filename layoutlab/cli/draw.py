@@ -124,6 +124,84 @@ def _journey(args: Any, format: str) -> str:
     raise LayoutError(f"an element's way is drawn as txt, gv, dot or svg, not as {format}")
 
 
+def _subject(what: str, settings: list[str]) -> Any:
+    """The one object that WHAT names; a text where it names none, which is then read as an expression."""
+    found = _handoffs_named(what)
+    if found is None:
+        if settings:
+            raise LayoutError(f"--set is for handoffs, and no handoff is called {what}")
+        return sys.stdin.read() if what == "-" else what
+    if len(found) != 1:
+        names = ", ".join(f.__name__ for f in found)
+        raise LayoutError(f"{what} has {len(found)} handoffs: {what}:NAME draws one ({names}), -o FILE.gv draws their graph")
+    return _made(found[0], settings)
+
+
+def _handoffs(what: str, settings: list[str]) -> list[Any]:
+    """All handoffs that WHAT names."""
+    found = _handoffs_named(what)
+    if found is None:
+        raise LayoutError(f"{what} names no handoff, no kernel and no FILE.py[:NAME]")
+    return [_made(function, settings) for function in found]
+
+
+def _handoffs_named(what: str) -> list[Any] | None:
+    """A file's, a kernel's or the catalogue's handoff functions; None where WHAT is something else."""
+    path, _, name = what.partition(":") if ".py" in what else (what, "", "")
+    if path.endswith(".py"):
+        return _of_file(path, name)
+    from layoutlab.catalogue import CATALOGUE
+
+    if what in CATALOGUE:
+        return [CATALOGUE[what]]
+    if what.isidentifier() and (found := _of_kernel(what)):
+        return found
+    return None
+
+
+def _of_file(path: str, name: str) -> list[Any]:
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    if not Path(path).is_file():
+        raise LayoutError(f"there is no file {path}")
+    spec = spec_from_file_location(Path(path).stem, path)
+    assert spec is not None and spec.loader is not None, "a .py file has a loader"
+    module = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as e:
+        raise LayoutError(f"{path} cannot be run: {type(e).__name__}: {e}") from e
+    return _declared(module, path, name)
+
+
+def _of_kernel(name: str) -> list[Any]:
+    """The handoffs declared beside a kernel, in layoutlab/kernels/NAME_handoffs.py."""
+    from importlib import import_module
+    from importlib.util import find_spec
+
+    module = f"layoutlab.kernels.{name}_handoffs"
+    return _declared(import_module(module), name, "") if find_spec(module) is not None else []
+
+
+def _declared(module: Any, where: str, name: str) -> list[Any]:
+    from layoutlab.handoff import HandoffFunction
+
+    found = [f for f in vars(module).values() if isinstance(f, HandoffFunction)]
+    chosen = [f for f in found if name in ("", f.__name__)]
+    if not chosen:
+        there = ", ".join(f.__name__ for f in found) or "none"
+        raise LayoutError(f"{where} has no handoff {name}".rstrip() + f": it has {there}")
+    return chosen
+
+
+def _made(function: Any, settings: list[str]) -> Any:
+    pairs = [s.partition("=") for s in settings]
+    for key, equals, _ in pairs:
+        if not equals:
+            raise LayoutError(f"--set {key}: KEY=VALUE")
+    return function(**function.settings.parse({key: value for key, _, value in pairs}))
+
+
 def _put(text: str, output: str | None) -> int:
     if output in (None, "-"):
         sys.stdout.write(text)
