@@ -10,13 +10,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import hypot
+from zlib import crc32
 
 from layoutlab.draw.palette import Palette, palette
 from layoutlab.draw.picture import NOTHING, WRONG, Arrow, Axis, Band, Panel, Picture
 
 SIZE = 8  # of the labels, in px
 LETTER = 0.602 * SIZE  # the advance of a monospaced letter: DejaVu Sans Mono and Menlo have 0.602 em, others less
-LINE = 9  # px from one line of a label to the next
+LINE = 10  # px from one line of a label to the next
 PAD = 2  # px between a label and its cell's edge
 MARGIN = 16
 HEAD = 13  # px for a row of headings
@@ -69,6 +70,9 @@ class _Drawing:
         self.picture, self.colours = picture, colours
         self.kinds = picture.classes()
         self.shared = 0  # rows of labels named so far
+        told = repr((picture.title, picture.notes, picture.colour, len(picture), [p.cells[:512] for p in picture.panels]))
+        self.key = f"ll{crc32(told.encode()):08x}"
+        """Names and styles of this picture alone: a notebook shows several in one page."""
 
     def text(self) -> str:
         legend = legend_of(self.picture)
@@ -83,7 +87,7 @@ class _Drawing:
         return "\n".join(
             [
                 f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"'
-                f' viewBox="0 0 {width} {height}" role="img">',
+                f' viewBox="0 0 {width} {height}" role="img" class="{self.key}">',
                 f"<title>{_escape(self.picture.title)}</title>",
                 f"<desc>{_escape(' '.join(self.picture.notes) or self.picture.title)}</desc>",
                 self._style(),
@@ -98,24 +102,30 @@ class _Drawing:
     # -- the sheet ----------------------------------------------------------------------------------------------------
 
     def _style(self) -> str:
-        rules = [
-            f"text{{font:{SIZE}px {FONT};text-anchor:middle;fill:#000}}",
-            f".t{{font-size:{TITLE}px;font-weight:bold;text-anchor:start}}",
-            ".c{font-size:10px;text-anchor:start}.p{font-size:10px;font-weight:bold;text-anchor:start}",
-            ".h{fill:#555}.r{text-anchor:end}.b text{font-weight:bold}",
-            f".s{{stroke:{self.colours.line};stroke-width:.5}}",
-            f".g{{stroke:{self.colours.line};stroke-width:.5;fill:none}}",
-            f".G{{stroke:{self.colours.heavy};stroke-width:1.2;fill:none}}",
-            f".w{{stroke:{self.colours.wrong};stroke-width:1}}",
-            f".a{{stroke:{self.colours.wrong};stroke-width:2.2;fill:none;marker-end:url(#head)}}",
-            ".n{stroke-width:1;stroke-dasharray:4 3}",
-            f".f{{stroke:{self.colours.wrong};stroke-width:2.2;fill:none}}",
-        ]
+        line, heavy, wrong = self.colours.line, self.colours.heavy, self.colours.wrong
+        rules = {
+            "text": f"font:{SIZE}px {FONT};text-anchor:middle;fill:#000",
+            ".t": f"font-size:{TITLE}px;font-weight:bold;text-anchor:start",
+            ".c": "font-size:10px;text-anchor:start",
+            ".p": "font-size:10px;font-weight:bold;text-anchor:start",
+            ".h": "fill:#555",
+            ".r": "text-anchor:end",
+            ".l": "text-anchor:start",
+            ".b text": "font-weight:bold",
+            ".s": f"stroke:{line};stroke-width:.5",
+            ".g": f"stroke:{line};stroke-width:.5;fill:none",
+            ".G": f"stroke:{heavy};stroke-width:1.2;fill:none",
+            ".w": f"stroke:{wrong};stroke-width:1",
+            ".a": f"stroke:{wrong};stroke-width:2.2;fill:none;marker-end:url(#{self.key}-head)",
+            ".n": "stroke-width:1;stroke-dasharray:4 3",
+            ".f": f"stroke:{wrong};stroke-width:2.2;fill:none",
+        }
+        scoped = "".join(f".{self.key} {selector}{{{rule}}}" for selector, rule in rules.items())
         head = (
-            '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="5" markerHeight="5" orient="auto">'
-            f'<path d="M0 0L8 4L0 8z" fill="{self.colours.wrong}"/></marker></defs>'
+            f'<defs><marker id="{self.key}-head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="5" markerHeight="5"'
+            f' orient="auto"><path d="M0 0L8 4L0 8z" fill="{wrong}"/></marker></defs>'
         )
-        return f"<style>{''.join(rules)}</style>{head}"
+        return f"<style>{scoped}</style>{head}"
 
     def _heading(self, legend: list[tuple[int, str]], width: int) -> tuple[list[str], int]:
         """Title, notes and legend, and the y where the panels begin."""
@@ -182,7 +192,7 @@ class _Drawing:
         x0, y0 = f.x + f.left, f.y + f.top
         yield f'<text class="p" x="{f.x}" y="{f.y + 10}">{_escape(panel.title)}</text>'
         yield from self._axes(f)
-        yield f'<g id="{panel.name}" transform="translate({x0} {y0})">'
+        yield f'<g id="{self.key}-{panel.name}" data-cell="{f.width} {f.height}" transform="translate({x0} {y0})">'
         yield from self._fills(f)
         yield from self._marks(f)
         yield from self._labels(f)
@@ -207,7 +217,7 @@ class _Drawing:
         areas = _areas(f.panel, [item != NOTHING and wrong[item] == 1 for item in f.panel.cells], f)
         if True in areas:
             corner = f"M{f.width - 6} 0h6v6z"
-            name = f"w-{f.panel.name}"
+            name = f"{self.key}-w-{f.panel.name}"
             yield (
                 f'<pattern id="{name}" width="{f.width}" height="{f.height}" patternUnits="userSpaceOnUse">'
                 f'<path d="{corner}" fill="{self.colours.wrong}"/></pattern>'
@@ -217,7 +227,7 @@ class _Drawing:
     def _labels(self, f: _Frame) -> Iterator[str]:
         """Each line of the labels, row by row; a row that was written before is used again."""
         panel = f.panel
-        first = (f.height - len(panel.lines) * LINE) / 2 + LINE - 2
+        first = (f.height - len(panel.lines) * LINE) / 2 + LINE - 2.5
         middle = [f"{(col + 0.5) * f.width:g}" for col in range(panel.cols)]
         for number, texts in enumerate(self._texts(panel)):
             written: dict[str, str] = {}
@@ -234,7 +244,7 @@ class _Drawing:
                     yield f'<use href="#{written[body]}" y="{y}"/>'
                 else:
                     self.shared += 1
-                    written[body] = name = f"l{self.shared}"
+                    written[body] = name = f"{self.key}-{self.shared}"
                     yield f'<g transform="translate(0 {y})"><g id="{name}"{weight}>{body}</g></g>'
 
     def _axes(self, f: _Frame) -> Iterator[str]:
@@ -248,7 +258,7 @@ class _Drawing:
         yield from self._bands(cols.bands, x0, y, f.width)
         y -= HEAD * bool(cols.bands)
         if cols.name:
-            yield f'<text class="h" style="text-anchor:start" x="{x0}" y="{y}">{_escape(cols.name)} →</text>'
+            yield f'<text class="h l" x="{x0}" y="{y}">{_escape(cols.name)} →</text>'
         if rows.name:
             yield f'<text class="h r" x="{x0 - 4}" y="{y}">{_escape(rows.name)} ↓</text>'
         foot = y0 + panel.rows * f.height + HEAD - 3
