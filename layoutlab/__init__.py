@@ -49,6 +49,7 @@ from layoutlab.int_tuple import Basis, compatible, congruent, weakly_congruent
 from layoutlab.layout import Layout, make_identity_layout, make_layout
 from layoutlab.swizzle import ComposedLayout, Swizzle
 from layoutlab.symbol import Sym
+from layoutlab.text import parse
 
 __all__ = [
     "Basis",
@@ -87,6 +88,7 @@ __all__ = [
     "make_ordered_layout",
     "max_common_layout",
     "max_common_vector",
+    "parse",
     "prepend",
     "prepend_ones",
     "raked_product",

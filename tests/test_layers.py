@@ -18,6 +18,7 @@ LAYERS = [
     "swizzle",
     "algebra",
     "text",
+    "survey",
     "arbiter",
     "formula",
     "tv",
