@@ -1,6 +1,6 @@
 """Maps of bits, as linear algebra over {0, 1}: which indices share a location, which locations are reached.
 
-Where every digit is a bit and every step a power of two of its own, each index bit flips a fixed set of output bits:
+Where every digit is a bit and no two steps share a bit, each index bit flips a fixed set of output bits:
 
 >>> from layoutlab.digits import strided
 >>> swizzled = strided("byte", m=[(8, 128)], k=[(8, 16)]).swizzled("byte", 3, 4, 3)
@@ -31,7 +31,7 @@ class Linear:
 
     @classmethod
     def of(cls, m: Map) -> Linear:
-        """The view of a map; raises LayoutError where it has none: a digit that is no bit, or steps that carry."""
+        """The view of a map; raises LayoutError where it has none: a digit that is no bit, or steps that share bits."""
         digits = tuple(reversed(m.digits))
         flips, constant = dict.fromkeys(digits, 0), 0
         if other := next((d for d in digits if d[2] != 2), None):
@@ -42,8 +42,8 @@ class Linear:
                 if not term:
                     continue
                 size = abs(step)
-                if size & (size - 1) or taken & size:
-                    raise LayoutError(f"{out}: the step {step} is no bit of its own")
+                if taken & size:
+                    raise LayoutError(f"{out}: the step {step} shares a bit with another one")
                 taken |= size
                 if step < 0:  # base - step * x is (base - step) + step * (1 - x)
                     base, inverted = base + step, inverted | size

@@ -13,12 +13,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from layoutlab.atoms.descriptors import SmemDescriptor
+from layoutlab.atoms.operand import K_BYTES
 from layoutlab.errors import LayoutError
 from layoutlab.layout import Layout
-
-K_BYTES = 32
-"""Bytes of K that one instruction takes from each row."""
-
 
 @dataclass(frozen=True)
 class SmemOperand:
