@@ -147,59 +147,30 @@ def _handoffs(what: str, settings: list[str]) -> list[Any]:
 
 def _handoffs_named(what: str) -> list[Any] | None:
     """A file's, a kernel's or the catalogue's handoff functions; None where WHAT is something else."""
-    path, _, name = what.partition(":") if ".py" in what else (what, "", "")
-    if path.endswith(".py"):
-        return _of_file(path, name)
     from layoutlab.catalogue import CATALOGUE
+    from layoutlab.catalogue.files import find, handoffs_of
 
-    if what in CATALOGUE:
-        return [CATALOGUE[what]]
-    if what.isidentifier() and (found := _of_kernel(what)):
-        return found
+    if what in CATALOGUE or what.endswith(".py") or ".py:" in what:
+        return list(find(what))
+    if what.isidentifier():
+        from importlib import import_module
+        from importlib.util import find_spec
+
+        module = f"layoutlab.kernels.{what}_handoffs"  # where a kernel's handoffs are declared, without CuTe DSL
+        if find_spec("layoutlab.kernels") and find_spec(module):
+            return list(handoffs_of(import_module(module)).values())
     return None
 
 
-def _of_file(path: str, name: str) -> list[Any]:
-    from importlib.util import module_from_spec, spec_from_file_location
-
-    if not Path(path).is_file():
-        raise LayoutError(f"there is no file {path}")
-    spec = spec_from_file_location(Path(path).stem, path)
-    assert spec is not None and spec.loader is not None, "a .py file has a loader"
-    module = module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as e:
-        raise LayoutError(f"{path} cannot be run: {type(e).__name__}: {e}") from e
-    return _declared(module, path, name)
-
-
-def _of_kernel(name: str) -> list[Any]:
-    """The handoffs declared beside a kernel, in layoutlab/kernels/NAME_handoffs.py."""
-    from importlib import import_module
-    from importlib.util import find_spec
-
-    module = f"layoutlab.kernels.{name}_handoffs"
-    return _declared(import_module(module), name, "") if find_spec(module) is not None else []
-
-
-def _declared(module: Any, where: str, name: str) -> list[Any]:
-    from layoutlab.handoff import HandoffFunction
-
-    found = [f for f in vars(module).values() if isinstance(f, HandoffFunction)]
-    chosen = [f for f in found if name in ("", f.__name__)]
-    if not chosen:
-        there = ", ".join(f.__name__ for f in found) or "none"
-        raise LayoutError(f"{where} has no handoff {name}".rstrip() + f": it has {there}")
-    return chosen
-
-
 def _made(function: Any, settings: list[str]) -> Any:
+    """The handoff with its settings; a setting that another handoff of the same kernel has is not its business."""
+    from layoutlab.catalogue.files import made
+
     pairs = [s.partition("=") for s in settings]
     for key, equals, _ in pairs:
         if not equals:
             raise LayoutError(f"--set {key}: KEY=VALUE")
-    return function(**function.settings.parse({key: value for key, _, value in pairs}))
+    return made(function, lambda: function(**function.settings.parse({key: value for key, _, value in pairs})))
 
 
 def _put(text: str, output: str | None) -> int:

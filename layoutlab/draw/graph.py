@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from layoutlab.draw.handoffs import short
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.core import Handoff, verify
 from layoutlab.handoff.verdict import Verdict
@@ -111,14 +112,14 @@ def _title(verdicts: Sequence[Any], title: str) -> str:
     """The handoffs' names, in lines."""
     import textwrap
 
-    return "\n".join(textwrap.wrap(title or ", ".join(str(v.handoff) for v in verdicts), 2 * _WIDE))
+    return "\n".join(textwrap.wrap(title or ", ".join(short(v.handoff) for v in verdicts), 2 * _WIDE))
 
 
 def _writer(made: Handoff) -> tuple[str, ...]:
     """Who writes: the threads, and the instruction or layout that makes them owners."""
     owner = made.writer.owner
     count, first = owner.places.axes["t"], owner.first_thread
-    return (f"threads T{first} to T{first + count - 1}" if count > 1 else f"T{first}", owner.source, owner.text)
+    return (f"threads T{first} to T{first + count - 1}" if count > 1 else f"T{first}", owner.source, str(owner))
 
 
 def _reader(made: Handoff) -> tuple[str, ...]:

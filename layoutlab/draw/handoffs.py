@@ -15,6 +15,7 @@ from layoutlab.draw.views import (
     with_places, with_warps,
 )  # fmt: skip
 from layoutlab.handoff.core import Handoff, verify
+from layoutlab.handoff.report import cost_line
 from layoutlab.handoff.verdict import Claim, Verdict
 
 STEP_BITS = 256
@@ -40,13 +41,19 @@ def handoff_picture(what: Handoff | Verdict, choice: Choice = Choice()) -> Pictu
     items = kept(everything, choice, row, col)
     panels = [_writer_panel(made, items, row, col), _memory_panel(made, items, row, col, choice)]
     panels.append(_reader_panel(made, items, row, col))
-    title = choice.title or f"{made}: {verdict.verdict}"
+    title = choice.title or f"{short(made)}: {verdict.verdict}"
     picture = Picture(
         title, items, panels, choice.colour or by_owner(items), _notes(verdict),
         _arrows(items, panels, verdict["placed"]), tuple(made.tile.extents), made.tile.bits,
         {"byte": "written at byte", "read": "read at byte", "step": "MMA step", "m": "m"},
     )  # fmt: skip
     return chosen(picture, choice)
+
+
+def short(made: Handoff) -> str:
+    """The handoff's name and the settings that are not the defaults."""
+    usual = {entry.name: entry.default for entry in made.settings.entries} if made.settings else {}
+    return made.name + "".join(f" {k}={v}" for k, v in made.params.items() if k not in usual or usual[k] != v)
 
 
 def _axes(made: Handoff) -> tuple[str, str]:
@@ -168,7 +175,8 @@ def _notes(verdict: Verdict) -> tuple[str, ...]:
     said = [f"{c.name} {c.verdict}: {c.witness.message if c.witness else c.why}" for c in bad]
     proved = ", ".join(c.name for c in verdict.claims if c.verdict == "proved")
     return (
-        f"writer: {made.writer.text}; storage: {made.writer.storage}",
+        f"owner {made.writer.owner}, {made.writer.bits}-bit stores {made.writer.route}",
+        f"{made.writer.storage.name} = {made.writer.storage.spoken()}; {cost_line(made.writer)}",
         f"reader: {made.reader.text}",
         *([f"proved: {proved}"] if proved else []),
         *said,

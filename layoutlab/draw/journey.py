@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from layoutlab.draw.handoffs import short
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.core import Handoff, verify
 from layoutlab.handoff.verdict import Location
@@ -125,7 +126,7 @@ def _stop(h: Handoff, fixed: Mapping[str, int]) -> Stop | None:
     told = ", ".join([*(f"{a} = {x}" for a, x in mine.items()), *free])
     chosen = here if len(here) <= MOST_SHOWN else here[[0, -1]]
     places = tuple(_place(h, int(t[i]), int(v[i])) for i in chosen)
-    return Stop(str(h), verify(h).verdict, f"tile {h.tile.name}: {told}", len(here), places)
+    return Stop(short(h), verify(h).verdict, f"tile {h.tile.name}: {told}", len(here), places)
 
 
 def _place(h: Handoff, t: int, v: int) -> Place:
