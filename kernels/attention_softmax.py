@@ -68,10 +68,9 @@ def softmax(
             cute.copy(tmem_load, at_column(tTMEM_LOADtS, slot * kv_tile), rS)
             cute.arch.fence_view_async_tmem_load()
             if tile_keys < (i + 1) * kv_tile:
+                keys = row_keys - i * kv_tile
                 for v in range_constexpr(cute.size(rS)):
-                    if tTMEM_LOADcS[v][1] + i * kv_tile >= row_keys:
-                        rS[v] = -Float32.inf
-
+                    rS[v] = rS[v] if tTMEM_LOADcS[v][1] < keys else -Float32.inf
             old_max = row_max
             row_max = rS.load().reduce(cute.ReductionOp.MAX, old_max, 0)
             if const_expr(kernel.config.rescale_threshold > 0.0):
