@@ -32,6 +32,7 @@ from cutlass.experimental.primitives import tcgen05_fence
 from cutlass.memory import SmemAllocator
 from cutlass.tensor_utils import LayoutEnum
 from cutlass.utils import blackwell_helpers as sm100
+
 from layoutlab.kernels.attention_config import EPILOGUE_COLUMNS, ROWS, SLOTS, TMEM_COLUMNS, AttentionConfig
 from layoutlab.kernels.attention_correction import correct_and_store
 from layoutlab.kernels.attention_softmax import softmax
@@ -50,7 +51,12 @@ SOFTMAX_WARPS = (0, 1, 2, 3)
 CORRECTION_WARPS = (4, 5, 6, 7)
 MMA_WARP = 8
 LOAD_WARP = 9
-THREADS = 32 * 10
+THREADS = 32 * 12  # whole warpgroups, as the sharing of registers needs them: the last two warps only give theirs up
+
+# Registers a thread, by role: a row of S and its P in the softmax warps; 128 x (the sum) is what an SM has.
+SOFTMAX_REGISTERS = 232
+CORRECTION_REGISTERS = 160
+OTHER_REGISTERS = 112
 
 Note = Callable[..., None]
 
@@ -93,9 +99,9 @@ class Attention:
         scale: Float32,
         ctas: Int32,
     ):
-        """Q, O (batch, seq_q, heads, head_dim); K, V (batch, seq_kv, kv_heads, head_dim); LSE, RowMax f32 (batch, heads, seq_q).
+        """Q, O (batch, seq_q, heads, head_dim); K, V (batch, seq_kv, kv_heads, head_dim), all dense.
 
-        K and V hold at least one row each, also where `seq_kv` is 0.
+        LSE and RowMax are (batch, heads, seq_q) of f32, each None where it isn't wanted. K and V hold at least one row each, also where `seq_kv` is 0.
         """
         kv_rows = cutlass.max(seq_kv, 1)
         mQ = self.rows_view(pQ, batch, seq_q, heads)
@@ -207,6 +213,8 @@ class Attention:
         tScS = qk_mma.get_slice(0).partition_C(cute.make_identity_tensor(self.qk_tiler[:2]))
         self.note(sQ=sQ, sK=sK, sV=sV, sO=sO, sP=sP, tStS=tStS, tOtO=tOtO, qk_mma=qk_mma, pv_mma=pv_mma)
 
+        if warp >= MMA_WARP:
+            cute.arch.setmaxregister_decrease(OTHER_REGISTERS)
         if warp == LOAD_WARP:
             self.load(
                 problem, barriers, qk_mma, pv_mma, (tma_atom_q, mQ, sQ), (tma_atom_k, mK, sK), (tma_atom_v, mV, sV)
@@ -214,8 +222,10 @@ class Attention:
         if warp == MMA_WARP:
             self.multiply(problem, barriers, qk_mma, pv_mma, sQ, sK, sV, sP, sP_layout, tStS, tOtO)
         if warp < CORRECTION_WARPS[0]:
+            cute.arch.setmaxregister_increase(SOFTMAX_REGISTERS)
             softmax(self, problem, barriers, thread, tScS, tStS, sP, sScale, sSum, mLSE, mRowMax, scale)
         if warp >= CORRECTION_WARPS[0] and warp < MMA_WARP:
+            cute.arch.setmaxregister_decrease(CORRECTION_REGISTERS)
             correct_and_store(
                 self,
                 problem,
@@ -340,9 +350,8 @@ class Attention:
         """S of the step = Q K^T. S's slot is free: its P has been read, or with P in shared memory, S itself."""
         slot = step % SLOTS
         wait_slot(barriers.k_full, step)
-        if const_expr(self.config.p == "tmem"):
-            if step >= SLOTS:
-                wait_slot(barriers.pv_done, step - SLOTS)
+        if const_expr(self.config.p == "tmem") and step >= SLOTS:
+            wait_slot(barriers.pv_done, step - SLOTS)
         tcgen05_fence("after_thread_sync")
         tStSi = cute.make_tensor(tStS.iterator + slot * self.config.kv_tile, tStS.layout)
         for k in range_constexpr(cute.size(tSrQ, mode=[2])):

@@ -57,7 +57,7 @@ class AttentionConfig:
     `tmem_p0_offset` is the column of P inside S's columns (`p="tmem"` only).
     `rescale_threshold` (in powers of two) is by how much a row's maximum may grow before O is rescaled; 0 rescales at
     each growth, and a larger one leaves a stale maximum in place.
-    `iter_acc_early_release_in_epilogue` is the sub-tile after whose TMEM load the accumulator is released; None: the last.
+    `iter_acc_early_release_in_epilogue` is the sub-tile after whose TMEM load O is released; None: the last.
     `fault` plants one mistake, for the checks that must see it.
     """
 
@@ -83,19 +83,19 @@ class AttentionConfig:
                 raise LayoutError(f"{field.name}={value} is not one of {', '.join(map(str, choices))}{hint}")
         if not 0 <= self.rescale_threshold <= MAX_RESCALE_THRESHOLD:
             raise LayoutError(
-                f"rescale_threshold={self.rescale_threshold} is not from 0 to {MAX_RESCALE_THRESHOLD:g}: P would grow to "
-                f"two to that power before O is rescaled"
+                f"rescale_threshold={self.rescale_threshold} is not from 0 to {MAX_RESCALE_THRESHOLD:g}: "
+                f"P would grow to two to that power before O is rescaled"
             )
         self._check_p_columns()
         self._check_release()
         self._check_budgets()
 
     def _check_p_columns(self) -> None:
-        last = self.kv_tile - self.p_columns
-        if not isinstance(self.tmem_p0_offset, int) or self.tmem_p0_offset % 4 or not 0 <= self.tmem_p0_offset <= last:
+        offset, last = self.tmem_p0_offset, self.kv_tile - self.p_columns
+        if not isinstance(offset, int) or offset % 4 or not 0 <= offset <= last:
             raise LayoutError(
-                f"tmem_p0_offset={self.tmem_p0_offset} is not a multiple of 4 from 0 to {last}: P takes {self.p_columns} "
-                f"of the {self.kv_tile} columns of S"
+                f"tmem_p0_offset={offset} is not a multiple of 4 from 0 to {last}: P takes {self.p_columns} of the "
+                f"{self.kv_tile} columns of S"
             )
 
     def _check_release(self) -> None:
@@ -103,8 +103,8 @@ class AttentionConfig:
         if self.release_subtile == last or (self.fault == "early_release" and 0 <= self.release_subtile < last):
             return
         raise LayoutError(
-            f"iter_acc_early_release_in_epilogue={self.release_subtile} is not {last}: the next tile's PV MMA writes all "
-            f"{self.head_dim} columns of O, and sub-tile {last} is the last that reads them"
+            f"iter_acc_early_release_in_epilogue={self.release_subtile} is not {last}: the next tile's PV MMA "
+            f"writes all {self.head_dim} columns of O, and sub-tile {last} is the last that reads them"
         )
 
     def _check_budgets(self) -> None:

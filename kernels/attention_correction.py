@@ -18,6 +18,7 @@ from cutlass.utils.gemm.sm100 import (
     epilogue_tmem_copy_and_partition,
     transform_partitioned_tensor_layout,
 )
+
 from layoutlab.kernels.attention_config import ROWS, SLOTS
 from layoutlab.kernels.attention_tiles import Barriers, Problem, QTile, q_tile, wait_slot
 
@@ -124,9 +125,8 @@ def store_tile(
     kernel.note(tiled_copy_t2r=tiled_copy_t2r, tTR_tO=tTR_tO, tiled_copy_r2s=tiled_copy_r2s, tRS_sO=tRS_sO)
 
     inverse = Float32(1.0)
-    if const_expr(kernel.config.normalize):
-        if row_sum > 0.0:
-            inverse = Float32(1.0) / row_sum
+    if const_expr(kernel.config.normalize) and row_sum > 0.0:
+        inverse = Float32(1.0) / row_sum
     stages = kernel.config.epilogue_stages
     leader = thread < 32
     for subtile in range_constexpr(kernel.config.subtiles):

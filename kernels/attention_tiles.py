@@ -8,6 +8,7 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Int32, Int64, const_expr, range_constexpr
 from cutlass.memory import SmemAllocator
+
 from layoutlab.kernels.attention_config import ROWS, SLOTS, AttentionConfig
 
 
