@@ -101,7 +101,8 @@ class Attention:
     ):
         """Q, O (batch, seq_q, heads, head_dim); K, V (batch, seq_kv, kv_heads, head_dim), all dense.
 
-        LSE and RowMax are (batch, heads, seq_q) of f32, each None where it isn't wanted. K and V hold at least one row each, also where `seq_kv` is 0.
+        LSE and RowMax are (batch, heads, seq_q) of f32, each None where it isn't wanted. K and V hold at least one row
+        each, also where `seq_kv` is 0. At most `ctas` CTAs share the Q tiles.
         """
         kv_rows = cutlass.max(seq_kv, 1)
         mQ = self.rows_view(pQ, batch, seq_q, heads)

@@ -125,7 +125,7 @@ def at_column(tensor: cute.Tensor, column: Int32) -> cute.Tensor:
 
 
 def put_p_in_tmem(kernel: Attention, thread: Int32, tStS: cute.Tensor) -> PutP:
-    """P into S's own columns, from `tmem_p0_offset`, two elements a column; the thread has read its lane of S by then."""
+    """P into S's own columns, from `tmem_p0_offset`, two elements a column; the thread has read its row of S."""
     config = kernel.config
     p_layout = cute.composition(tStS.layout, cute.make_layout((ROWS, config.p_columns)))
     tStP = cute.make_tensor(tStS.iterator + config.tmem_p0_offset, p_layout)
