@@ -65,9 +65,9 @@ def correct_and_store(
         row_sum = sSum[thread, done % SLOTS]
         wait_slot(barriers.pv_done, step - 1)
         tcgen05_fence("after_thread_sync")
-        store_tile(kernel, barriers, at, thread, tOtO, row_sum, sO, tma_atom_o, mO)
-        done += 1
         tile += cute.arch.grid_dim()[0]
+        store_tile(kernel, barriers, at, thread, tOtO, row_sum, sO, tma_atom_o, mO, step, tile < problem.tiles)
+        done += 1
     cute.arch.cp_async_bulk_wait_group(0, read=False)
 
 
@@ -106,8 +106,10 @@ def store_tile(
     sO: cute.Tensor,
     tma_atom_o: cute.CopyAtom,
     mO: cute.Tensor,
+    next_step: Int32,
+    another: cutlass.Boolean,
 ):
-    """O by sub-tiles: TMEM, registers, sO, global memory. Rows that saw no key become 0."""
+    """O by sub-tiles: TMEM, registers, sO, global memory. Rows that saw no key are 0 already, and stay it."""
     gO = cute.flat_divide(mO, kernel.pv_tiler[:2])  # (row, d, q tile, 0, (head, batch))
     tOtO_epi = transform_partitioned_tensor_layout(tOtO)
     tOtO_epi = cute.make_tensor(tOtO_epi.iterator, cute.append(tOtO_epi.layout, cute.make_layout(1, stride=0)))
@@ -135,6 +137,8 @@ def store_tile(
         if const_expr(subtile == kernel.config.release_subtile):
             tcgen05_fence("before_thread_sync")
             cute.arch.mbarrier_arrive(barriers.o_ready)
+            if const_expr(kernel.config.fault == "early_release") and another:
+                wait_slot(barriers.pv_done, next_step)  # as these warps would find O if they were slow
         tRS_rO.store((tiled_copy_r2s.retile(tTR_rO).load() * inverse).to(kernel.dtype))
         # The buffer was last stored from `stages` sub-tiles ago, perhaps in the tile before.
         if leader:
