@@ -152,7 +152,7 @@ class Attention:
             q_tiles,
             tiles,
             scale,
-        ).launch(grid=(cutlass.min(ctas, tiles), 1, 1), block=(THREADS, 1, 1))
+        ).launch(grid=(cutlass.min(ctas, tiles), 1, 1), block=(THREADS, 1, 1), min_blocks_per_mp=1)
 
     @cute.kernel
     def kernel(

@@ -80,7 +80,7 @@ def softmax(
             cute.arch.fence_view_async_tmem_load()
             if tile_keys < (i + 1) * kv_tile:
                 keys = row_keys - i * kv_tile
-                for v in range_constexpr(cute.size(rS)):
+                for v in cutlass.range(cute.size(rS), unroll_full=True):
                     rS[v] = rS[v] if tTMEM_LOADcS[v][1] < keys else -Float32.inf
             old_max = row_max
             row_max = rS.load().reduce(cute.ReductionOp.MAX, old_max, 0)
