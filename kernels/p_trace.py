@@ -10,7 +10,7 @@ from typing import Any
 
 import cutlass
 
-from layoutlab.cutedsl.descriptors import mma_descriptors
+from layoutlab.cutedsl.ptx_text import mma_descriptors, shared_stores
 from layoutlab.kernels.p_handoff import WATCHED_THREADS, compile_kernel
 from layoutlab.kernels.p_settings import PSettings
 
@@ -38,6 +38,7 @@ PROVENANCE = {
     "writer.threads": "tiled_store.get_slice(row).partition_D(identity (m, k)) for rows that are numbers",
     "writer.p_coord": "the owner map (T,V) -> m + 128 k that the route is made from",
     "writer.offsets": "composition(sP_matrix, p_coord)",
+    "writer.emitted": "a thread's stores to shared memory in the kernel's PTX, after V's and before the proxy fence",
     "reader.fragment": "tOrP.layout, tOrP = pv_mma.make_fragment_A(sP): steps of the descriptor in 16-byte units",
     "reader.mma": "pv_mma",
     "reader.accumulator": "tOtO",
@@ -61,7 +62,9 @@ def trace(settings: dict[str, Any], ptx: bool = False) -> dict[str, Any]:
         "reader": {"fragment": seen["tOrP_layout"], "mma": seen["pv_mma"], "accumulator": seen["tOtO"]},
     }
     if ptx:
-        found["reader"]["descriptors"] = [hex(mma.a_constant) for mma in mma_descriptors(compiled.artifacts.PTX)]
+        text = compiled.artifacts.PTX
+        found["reader"]["descriptors"] = [hex(mma.a_constant) for mma in mma_descriptors(text)]
+        found["writer"]["emitted"] = shared_stores(text, "tcgen05.wait::st", "fence.proxy.async")
     named = {f"{part}.{name}" for part, values in found.items() for name in values}
     return {
         "dsl_version": cutlass.__version__,

@@ -3,8 +3,8 @@
 import pytest
 
 from layoutlab.cutedsl.cache import cache_folder, digest, load, source_digest, store
-from layoutlab.cutedsl.descriptors import mma_descriptors
 from layoutlab.cutedsl.jobs import Job, run_jobs
+from layoutlab.cutedsl.ptx_text import mma_descriptors, shared_stores
 from layoutlab.errors import LayoutError
 
 
@@ -79,3 +79,8 @@ def test_descriptors_made_in_another_way_are_refused():
         mma_descriptors(
             "or.b64 %rd5, %rd2, 4611756662049472512;\ntcgen05.mma.cta_group::1.kind::f16 [%r7], %rd1, %rd5, %r9, %p6;"
         )
+
+
+def test_stores_between_instructions_that_are_not_there_are_refused():
+    with pytest.raises(LayoutError, match=r"the PTX has no instruction that begins with bar\.sync"):
+        shared_stores("ret;", "bar.sync", "ret")

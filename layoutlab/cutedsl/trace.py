@@ -39,7 +39,8 @@ class SPTrace:
       with a dynamic row, `threads` {row: the same with the row's number}, `tmem`, `copy`, `first_thread`.
     * `writer`: `route`, `tensor`; for the coordinate route `stored`, for each value the coordinate [k0, 0, [k1, k2],
       stage]; for the others `matrix` (m,k) -> location, `tiler`, `tv`, `partition`, `registers`, `threads` {row: its
-      (m,k) coordinates}, and where the route has them `p_coord` and `offsets`.
+      (m,k) coordinates}, and where the route has them `p_coord` and `offsets`; with `ptx=True` also
+      `emitted`, {width of the shared-memory store: how many a thread does}.
     * `reader`: `fragment` (steps of the descriptor, in 16-byte units), `mma`, `accumulator`, and with `ptx=True`
       `descriptors`: for each MMA the hexadecimal constant that is added to the encoded start address.
     """
@@ -60,7 +61,7 @@ def trace_sP(settings: Mapping[str, Any], ptx: bool = False, use_cache: bool = T
 
     `settings` are those of `layoutlab.kernels.p_settings.PSettings`; what is left out has its default. A setting that
     the kernel refuses raises LayoutError, a trace that cannot be had TraceUnavailable. `ptx=True` compiles as well (up
-    to a few seconds) and so reads the descriptors.
+    to a few seconds) and so reads the descriptors and the emitted stores.
     """
     (found,) = trace_many([settings], ptx, use_cache)
     if isinstance(found, LayoutError):

@@ -1,13 +1,15 @@
-"""The shared-memory descriptors that a kernel's PTX issues its tcgen05.mma with, as far as they are constants."""
+"""What can be read off a kernel's PTX without running it: the constants of MMA descriptors, and emitted stores."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 
 from layoutlab.errors import LayoutError
 
 MMA = re.compile(r"\btcgen05\.mma\.[\w.:]+\s+\[%\w+\],\s*(%\w+|\[%\w+\]),\s*(%\w+),")
+SHARED_STORE = re.compile(r"\bst\.shared[\w:]*((?:\.v\d)?\.[bsuf]\d+)\s")
 ADDED = re.compile(r"\b(?:or|add)\.[bsu]64\s+(%\w+),\s*(%\w+),\s*(-?\d+);")
 
 
@@ -43,3 +45,22 @@ def mma_descriptors(ptx: str) -> list[MmaDescriptors]:
                 raise LayoutError(f"line {number}: the descriptor {missing[0]} is not a start address plus a constant")
             found.append(MmaDescriptors(constants.get(mma[1]), constants[mma[2]]))
     return found
+
+
+def shared_stores(ptx: str, after: str, before: str) -> dict[str, int]:
+    """How many shared-memory stores of each width stand between two instructions, e.g. {"v4.b32": 16}.
+
+    >>> shared_stores("st.shared.b16 [%r1], %r2;\\nbar.sync 0;\\nst.shared.v4.b32 [%r1], {};\\nret;", "bar", "ret")
+    {'v4.b32': 1}
+
+    `after` and `before` are the beginnings of two instructions, the first of each; a kernel without them is refused.
+    """
+    lines = [line.strip() for line in ptx.splitlines()]
+    ends = []
+    for mark in (after, before):
+        found = [number for number, line in enumerate(lines) if line.startswith(mark)]
+        if not found:
+            raise LayoutError(f"the PTX has no instruction that begins with {mark}")
+        ends.append(found[0])
+    stores = [match[1][1:] for line in lines[ends[0] : ends[1]] if (match := SHARED_STORE.match(line))]
+    return dict(Counter(stores))

@@ -1,0 +1,96 @@
+"""Prints what CuTe DSL says of its atoms, one JSON object a line; run in a process of its own, no GPU needed.
+
+CUTE_DSL_ARCH=sm_100a CUTE_DSL_DRYRUN=1 python dsl_atoms.py copies|mmas|layouts|tmem
+"""
+
+import json
+import sys
+
+import cutlass
+import cutlass.cute as cute
+from cutlass.cute.nvgpu import tcgen05, warp, warpgroup
+
+F16, BF16, F32, TF32 = cutlass.Float16, cutlass.BFloat16, cutlass.Float32, cutlass.TFloat32
+E4M3, E5M2, I8, U8, I32 = cutlass.Float8E4M3FN, cutlass.Float8E5M2, cutlass.Int8, cutlass.Uint8, cutlass.Int32
+WIDTHS = {4: cutlass.Float4E2M1FN, 8: E4M3, 16: F16, 32: F32}
+
+
+def say(kind, **facts):
+    print(
+        json.dumps({"kind": kind, **{k: v if isinstance(v, (int, list, dict)) else str(v) for k, v in facts.items()}})
+    )
+
+
+def tried(kind, name, facts, make, *args):
+    """facts(make[0](*make[1:]), *args), or the DSL's own refusal."""
+    try:
+        say(kind, name=name, **facts(make[0](*make[1:]), *args))
+    except Exception as error:  # the DSL refuses in many ways; each is printed, none is hidden
+        why = f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200]}"
+        say("refused", what=kind, name=name, why=why)
+
+
+def copy_facts(op, dtype):
+    atom = cute.make_copy_atom(op, dtype)
+    return {"src": atom.layout_src_tv, "dst": atom.layout_dst_tv, "bits": dtype.width}
+
+
+@cute.jit
+def copies():
+    for direction, packing in (("Ld", tcgen05.Pack), ("St", tcgen05.Unpack)):
+        for shape in ("32x32b", "16x64b", "16x128b", "16x256b", "16x32bx2"):
+            for repeat in tcgen05.Repetition:
+                for pack in packing:
+                    packed = pack is not packing.NONE
+                    name = f"{direction.lower()}.{shape}.x{repeat.value}{'.packed' if packed else ''}"
+                    make = (getattr(tcgen05, f"{direction}{shape}Op"), repeat, pack)
+                    for dtype in (F32, F16) if not packed else (F16,):
+                        tried("tmem_copy", name, copy_facts, make, dtype)
+    for x in (1, 2, 4):
+        for trans in (False, True):
+            name = f"x{x}{'.trans' if trans else ''}"
+            tried("ldmatrix", name, copy_facts, (warp.LdMatrix8x8x16bOp, trans, x), F16)
+            tried("stmatrix", name, copy_facts, (warp.StMatrix8x8x16bOp, trans, x), F16)
+        tried("ldmatrix.m16n16", f"x{x}", copy_facts, (warp.LdMatrix16x16x8bOp, True, x), U8)
+        tried("stmatrix.m16n8", f"x{x}", copy_facts, (warp.StMatrix16x8x8bOp, True, x), U8)
+        for bits in (4, 6):
+            make = (warp.LdMatrix8x16x8bOp, False, x, bits)
+            tried("ldmatrix.m8n16", f"x{x}.u{bits}", copy_facts, make, U8)
+    for op in ("Cp128x256bOp", "Cp128x128bOp", "Cp4x256bOp", "Cp4x32x128bOp", "Cp2x64x128b0213Op", "Cp2x64x128b0123Op"):
+        for group in tcgen05.CtaGroup:
+            tried("tmem_cp", f"{op}.{group.name}", copy_facts, (getattr(tcgen05, op), group), U8)
+
+
+def mma_facts(op):
+    mma = cute.make_mma_atom(op)
+    return {"a": mma.tv_layout_A, "b": mma.tv_layout_B, "c": mma.tv_layout_C, "shape": mma.shape_mnk}
+
+
+@cute.jit
+def warp_mmas():
+    for k in (8, 16):
+        for ab, acc in ((F16, F32), (F16, F16), (BF16, F32)):
+            name = f"m16n8k{k}.{ab.__name__}.{acc.__name__}"
+            tried("mma", name, mma_facts, (warp.MmaF16BF16Op, ab, acc, (16, 8, k)))
+    for k in (4, 8):
+        tried("mma", f"m16n8k{k}.TFloat32", mma_facts, (warp.MmaTF32Op, (16, 8, k)))
+    for ab in (E4M3, E5M2):
+        tried("mma", f"m16n8k32.{ab.__name__}", mma_facts, (warp.MmaFP8Op, ab, F32, (16, 8, 32)))
+
+
+@cute.jit
+def wgmmas():
+    K = cute.nvgpu.OperandMajorMode.K
+    for n in (8, 16, 24, 40, 64, 96, 128, 192, 256):
+        for source in warpgroup.OperandSource:
+            for ab, acc in ((F16, F32), (F16, F16), (BF16, F32)):
+                name = f"n{n}.{ab.__name__}.{acc.__name__}.{source.name}"
+                tried("wgmma", name, mma_facts, (warpgroup.MmaF16BF16Op, ab, acc, (64, n, 16), source, K, K))
+            make = (warpgroup.MmaF8Op, E4M3, E4M3, F32, (64, n, 32), source, K, K)
+            tried("wgmma", f"n{n}.E4M3.{source.name}", mma_facts, make)
+            make = (warpgroup.MmaI8Op, I8, I8, I32, (64, n, 32), source, K, K)
+            tried("wgmma", f"n{n}.I8.{source.name}", mma_facts, make)
+
+
+if __name__ == "__main__":
+    {"copies": copies, "warp_mmas": warp_mmas, "wgmmas": wgmmas}[sys.argv[1]]()
