@@ -37,15 +37,25 @@ def architecture(capability: tuple[int, int]) -> str:
     return ARCHITECTURES[capability]
 
 
+def cuda_driver() -> Any:
+    """cuda-python's driver module."""
+    try:
+        from cuda.bindings import driver
+    except ImportError as e:
+        raise Unavailable("running on a device needs cuda-python: pip install cuda-python") from e
+    return driver
+
+
+def launch(compiled: Any, packed: tuple[Any, ...]) -> None:
+    """Starts the compiled kernel on the current device."""
+    compiled(*packed)
+
+
 class Device:
     """The first CUDA device; refused with a sentence where the driver, the device or its capability is missing."""
 
     def __init__(self) -> None:
-        try:
-            from cuda.bindings import driver
-        except ImportError as e:
-            raise Unavailable("running on a device needs cuda-python: pip install cuda-python") from e
-        self.driver = driver
+        self.driver = cuda_driver()
         try:
             self._call("cuInit", 0)
             self.device = self._call("cuDeviceGet", 0)
@@ -62,10 +72,10 @@ class Device:
         """Runs twice, the first time to load the code; results come back into the problem's own arrays."""
         with self._copied(problem) as there:
             packed = arguments(there, scale, ctas)
-            compiled(*packed)
+            launch(compiled, packed)
             self._call("cuCtxSynchronize")
             started = time.perf_counter()
-            compiled(*packed)
+            launch(compiled, packed)
             self._call("cuCtxSynchronize")
             seconds = time.perf_counter() - started
         return {"instructions": None, "seconds": seconds, "warnings": []}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from layoutlab.errors import LayoutError
 from layoutlab.kernels.attention_config import AttentionConfig
 from layoutlab.kernels.attention_device import Device
-from layoutlab.kernels.attention_host import DEFAULT_CTAS, Problem, arguments, check, compile_attention
+from layoutlab.kernels.attention_host import DEFAULT_CTAS, Operand, Problem, arguments, check, compile_attention
 from layoutlab.kernels.attention_reference import Errors, errors, reference
 
 if TYPE_CHECKING:
@@ -59,27 +60,28 @@ class Replay:
 
     def run(self, compiled: Any, problem: Problem, scale: float | None, ctas: int) -> dict[str, Any]:
         """Replays the launch on the problem's own memory."""
-        from layoutlab.cutedsl.capture import capture
-        from layoutlab.ptx.machine import run_grid
-        from layoutlab.ptx.memory import GlobalMemory
-        from layoutlab.ptx.state import Geometry
-
-        captured = capture(compiled, *arguments(problem, scale, ctas))
-        (launch,) = captured.launches
-        memory = GlobalMemory()
-        for name, x in problem.operands.items():
-            memory.register(name, x.address, x.bytes, x.keep)
-        report = run_grid(
-            captured.module,
-            captured.module.entries[launch.kernel],
-            Geometry(launch.grid, launch.block, launch.shared_bytes),
-            list(launch.params),
-            memory,
-            schedule=self.schedule,
-            seed=self.seed,
-        )
+        report = replay_launch(compiled, arguments(problem, scale, ctas), problem.operands, self.schedule, self.seed)
         warnings = [str(warning) for warning in report.warnings]
         return {"instructions": report.instructions, "seconds": report.seconds, "warnings": warnings}
+
+
+def replay_launch(
+    compiled: Any, packed: tuple[Any, ...], operands: Mapping[str, Operand], schedule: str = "eager", seed: int = 0
+) -> Any:
+    """Captures the launch that these arguments make and runs it; it may touch the memory of these operands alone."""
+    from layoutlab.cutedsl.capture import capture
+    from layoutlab.ptx.machine import run_grid
+    from layoutlab.ptx.memory import GlobalMemory
+    from layoutlab.ptx.state import Geometry
+
+    captured = capture(compiled, *packed)
+    (launch,) = captured.launches
+    memory = GlobalMemory()
+    for name, x in operands.items():
+        memory.register(name, x.address, x.bytes, x.keep)
+    geometry = Geometry(launch.grid, launch.block, launch.shared_bytes)
+    entry = captured.module.entries[launch.kernel]
+    return run_grid(captured.module, entry, geometry, list(launch.params), memory, schedule=schedule, seed=seed)
 
 
 def random_inputs(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import Float32, Int32, const_expr, range_constexpr
+from cutlass import Float32, Int32, const_expr
 from cutlass.cute.nvgpu import tcgen05
 from cutlass.experimental.primitives import tcgen05_fence
 from cutlass.utils import blackwell_helpers as sm100

@@ -1,5 +1,9 @@
 """The SM100 attention kernel, replayed from its own PTX, against float64 on the same 16-bit inputs."""
 
+import ctypes
+import doctest
+import enum
+import importlib
 import json
 import math
 
@@ -7,11 +11,12 @@ import numpy as np
 import pytest
 
 from layoutlab.errors import LayoutError
+from layoutlab.kernels import attention_device, attention_run
 from layoutlab.kernels.attention_config import SHARED_BYTES, TMEM_COLUMNS, AttentionConfig
 from layoutlab.kernels.attention_device import Unavailable, architecture
 from layoutlab.kernels.attention_host import Operand, arguments, check, compile_attention, dense, operand
 from layoutlab.kernels.attention_reference import errors, reference
-from layoutlab.kernels.attention_run import Replay, random_inputs, run_attention
+from layoutlab.kernels.attention_run import Replay, random_inputs, replay_launch, run_attention
 
 HEAD_DIMS = (64, 128, 256)
 
@@ -66,6 +71,23 @@ def test_every_length(head_dim, dtype, p, causal, seq_q, seq_kv):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("seed", range(40))
+def test_random_shapes(seed):
+    rng = np.random.default_rng(seed)
+    kv_heads, group = int(rng.integers(1, 4)), int(rng.integers(1, 4))
+    config = AttentionConfig(
+        head_dim=int(rng.choice(HEAD_DIMS)),
+        dtype=str(rng.choice(["bf16", "f16"])),
+        p=str(rng.choice(["tmem", "smem"])),
+        causal=bool(rng.integers(2)),
+        rescale_threshold=float(rng.choice([0.0, 8.0])),
+    )
+    shape = (int(rng.integers(1, 3)), int(rng.integers(1, 400)), int(rng.integers(0, 700)), kv_heads * group, kv_heads)
+    outcome = replayed(config, *shape, seed=seed, schedule=str(rng.choice(["eager", "lazy", "random"])), ctas=3)
+    assert outcome.good, f"{config} {shape}: {outcome}"
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("magnitude", [0.01, 0.3, 3.0, 10.0])
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("dtype", ["bf16", "f16"])
@@ -116,6 +138,22 @@ def test_ctas_share_the_tiles():
     outcomes = [run_attention(AttentionConfig(head_dim=64), *inputs, ctas=ctas) for ctas in (1, 5, 148)]
     assert outcomes[0].good, str(outcomes[0])
     assert len({bits(outcome) for outcome in outcomes}) == 1
+
+
+def test_o_is_rescaled_only_when_a_maximum_moved():
+    """The same keys with the row maxima in the first tile or in the last: only the second run rescales."""
+    q, k, v = random_inputs(1, 128, 256, 1, 1, 64)
+    q = np.abs(q)
+    k = -np.abs(k)
+    k[:, 5] = 1.0
+    config = AttentionConfig(head_dim=64)
+    early = run_attention(config, q, k, v)
+    late = run_attention(config, q, k[:, ::-1], v[:, ::-1])
+    assert early.good and late.good
+    loads = 64 // 32  # by each of four warps
+    assert late.instructions - early.instructions >= 4 * loads * (32 + 2)  # 32 products, a load and a store
+    patient = run_attention(AttentionConfig(head_dim=64, rescale_threshold=8.0), q, k, v)
+    assert bits(patient) == bits(early)  # where nothing is rescaled, the threshold changes nothing
 
 
 # -- split results ----------------------------------------------------------------------------------------------------
@@ -249,6 +287,83 @@ def test_other_devices_are_refused(capability):
         architecture(capability)
 
 
+# -- running on a device, with a driver that stands in for it --------------------------------------------------------
+
+
+class HostDriver:
+    """A CUDA driver whose device memory is host memory, so that a replay can stand in for the device."""
+
+    class CUdevice_attribute:
+        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 0
+        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 1
+
+    def __init__(self, capability=(10, 0), failing=None):
+        self.capability, self.failing, self.held = capability, failing, {}
+
+    def __getattr__(self, name):
+        def call(*args):
+            if name == self.failing:
+                return (CUresult.CUDA_ERROR_NO_DEVICE,)
+            return CUresult.CUDA_SUCCESS, getattr(type(self), f"do_{name}", lambda *_: 0)(self, *args)
+
+        return call
+
+    def do_cuDeviceGetAttribute(self, attribute, _device):
+        return self.capability[attribute]
+
+    def do_cuMemAlloc(self, size):
+        memory = np.full(size, 0xFF, np.uint8)
+        self.held[memory.ctypes.data] = memory
+        return memory.ctypes.data
+
+    def do_cuMemcpyHtoD(self, to, source, size):
+        ctypes.memmove(self.held[to].ctypes.data, source, size)
+
+    def do_cuMemcpyDtoH(self, to, source, size):
+        ctypes.memmove(to, self.held[source].ctypes.data, size)
+
+    def do_cuMemFree(self, address):
+        del self.held[address]
+
+
+class CUresult(enum.IntEnum):
+    CUDA_SUCCESS = 0
+    CUDA_ERROR_NO_DEVICE = 100
+
+
+def test_a_device_gets_copies_and_gives_results_back(monkeypatch):
+    driver = HostDriver()
+    launches = []
+
+    def launch(compiled, packed):
+        launches.append(packed)
+        there = {f"{at:#x}": Operand(at, (memory.size // 2,), "bf16") for at, memory in driver.held.items()}
+        replay_launch(compiled, packed, there)
+
+    monkeypatch.setattr(attention_device, "cuda_driver", lambda: driver)
+    monkeypatch.setattr(attention_device, "launch", launch)
+    inputs = random_inputs(1, 30, 50, 2, 1, 64)
+    outcome = run_attention(AttentionConfig(head_dim=64), *inputs, on="device")
+    assert outcome.good, str(outcome)
+    assert outcome.instructions is None and outcome.seconds > 0
+    assert len(launches) == 2 and not driver.held
+    assert bits(outcome) == bits(run_attention(AttentionConfig(head_dim=64), *inputs))
+
+
+@pytest.mark.parametrize(
+    "driver, message",
+    [
+        (HostDriver(failing="cuInit"), "no CUDA device here: cuInit failed with CUDA_ERROR_NO_DEVICE"),
+        (HostDriver((9, 0)), r"compute capability 9\.0"),
+    ],
+)
+def test_without_a_fitting_device_nothing_is_compiled(monkeypatch, driver, message):
+    monkeypatch.setattr(attention_device, "cuda_driver", lambda: driver)
+    monkeypatch.setattr(attention_run, "compile_attention", None)
+    with pytest.raises(Unavailable, match=message):
+        run_attention(AttentionConfig(head_dim=64), *random_inputs(1, 1, 1, 1, 1, 64), on="device")
+
+
 # -- budgets, entry, command ------------------------------------------------------------------------------------------
 
 
@@ -263,6 +378,12 @@ def test_the_budget_is_what_the_kernel_takes(head_dim, p):
     assert launch.shared_bytes == config.shared_bytes <= SHARED_BYTES
     assert config.tmem_columns <= TMEM_COLUMNS
     assert f"= {config.shared_bytes} of {SHARED_BYTES} bytes" in config.budget()
+
+
+@pytest.mark.parametrize("module", ["config", "device", "host", "reference", "run"])
+def test_examples(module):
+    results = doctest.testmod(importlib.import_module(f"layoutlab.kernels.attention_{module}"))
+    assert results.attempted > 0 and results.failed == 0
 
 
 class OnlyDlpack:

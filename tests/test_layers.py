@@ -31,6 +31,7 @@ LAYERS = [
     "device",
     "catalogue",
     "crosscheck",
+    "kernels",
     "pytest_plugin",
     "cli",
 ]
