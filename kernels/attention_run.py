@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,8 @@ from layoutlab.kernels.attention_reference import Errors, errors, reference
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from layoutlab.ptx.report import Report
 
 
 @dataclass(frozen=True)
@@ -60,28 +63,23 @@ class Replay:
 
     def run(self, compiled: Any, problem: Problem, scale: float | None, ctas: int) -> dict[str, Any]:
         """Replays the launch on the problem's own memory."""
-        report = replay_launch(compiled, arguments(problem, scale, ctas), problem.operands, self.schedule, self.seed)
+        report = replay_launch(
+            compiled, arguments(problem, scale, ctas), problem.operands.values(), self.schedule, self.seed
+        )
         warnings = [str(warning) for warning in report.warnings]
         return {"instructions": report.instructions, "seconds": report.seconds, "warnings": warnings}
 
 
 def replay_launch(
-    compiled: Any, packed: tuple[Any, ...], operands: Mapping[str, Operand], schedule: str = "eager", seed: int = 0
-) -> Any:
-    """Captures the launch that these arguments make and runs it; it may touch the memory of these operands alone."""
-    from layoutlab.cutedsl.capture import capture
-    from layoutlab.ptx.machine import run_grid
-    from layoutlab.ptx.memory import GlobalMemory
-    from layoutlab.ptx.state import Geometry
+    compiled: Any, packed: tuple[Any, ...], operands: Iterable[Operand], schedule: str = "eager", seed: int = 0
+) -> Report:
+    """Replays the launch that these arguments make; it may touch the memory of these operands alone."""
+    import numpy as np
 
-    captured = capture(compiled, *packed)
-    (launch,) = captured.launches
-    memory = GlobalMemory()
-    for name, x in operands.items():
-        memory.register(name, x.address, x.bytes, x.keep)
-    geometry = Geometry(launch.grid, launch.block, launch.shared_bytes)
-    entry = captured.module.entries[launch.kernel]
-    return run_grid(captured.module, entry, geometry, list(launch.params), memory, schedule=schedule, seed=seed)
+    from layoutlab.replay import replay
+
+    buffers = [np.ctypeslib.as_array((ctypes.c_uint8 * x.bytes).from_address(x.address)) for x in operands if x.bytes]
+    return replay(compiled, *packed, schedule=schedule, seed=seed, buffers=buffers)
 
 
 def random_inputs(

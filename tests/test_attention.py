@@ -7,6 +7,7 @@ import importlib
 import json
 import math
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -226,6 +227,20 @@ def test_the_judgement_can_fail(change):
 
 # -- what is refused, before anything is compiled ---------------------------------------------------------------------
 
+
+class OnlyDlpack:
+    """A tensor that offers nothing but the dlpack protocol."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
 REFUSED_CONFIGS = [
     ({"head_dim": 96}, "head_dim=96 is not one of 64, 128, 256"),
     ({"dtype": "e4m3"}, "dtype=e4m3 is not one of bf16, f16"),
@@ -247,6 +262,8 @@ REFUSED_OPERANDS = [
     ({"lse": Operand(16, (1, 128, 4), "f32")}, "lse has shape"),
     ({"lse": Operand(16, (1, 4, 128), "bf16")}, "lse is bf16, and this kernel takes f32"),
     ({"q": [1.0]}, "q is a list"),
+    ({"q": OnlyDlpack(np.zeros((1, 128, 4, 64), np.float16))}, "q is f16, and this kernel takes bf16"),
+    ({"q": OnlyDlpack(np.zeros((1, 128, 4, 128), np.float32)[..., ::2])}, "q is not dense: its strides are"),
 ]
 
 
@@ -337,7 +354,7 @@ def test_a_device_gets_copies_and_gives_results_back(monkeypatch):
 
     def launch(compiled, packed):
         launches.append(packed)
-        there = {f"{at:#x}": Operand(at, (memory.size // 2,), "bf16") for at, memory in driver.held.items()}
+        there = [Operand(at, (memory.size // 2,), "bf16") for at, memory in driver.held.items()]
         replay_launch(compiled, packed, there)
 
     monkeypatch.setattr(attention_device, "cuda_driver", lambda: driver)
@@ -386,34 +403,37 @@ def test_examples(module):
     assert results.attempted > 0 and results.failed == 0
 
 
-class OnlyDlpack:
-    """A tensor that offers nothing but the dlpack protocol."""
-
-    def __init__(self, array):
-        self.array = array
+class OnlyBf16Dlpack(OnlyDlpack):
+    """The same for bf16, which numpy's own dlpack lacks: its bits as uint16, the capsule's type code set to bfloat."""
 
     def __dlpack__(self, **options):
-        return self.array.__dlpack__(**options)
+        capsule = self.array.view(np.uint16).__dlpack__(**options)
+        pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+        ctypes.c_uint8.from_address(pointer(capsule, b"dltensor") + 20).value = 4  # DLTensor.dtype.code = kDLBfloat
+        return capsule
 
     def __dlpack_device__(self):
-        return self.array.__dlpack_device__()
+        return self.array.view(np.uint16).__dlpack_device__()
 
 
-def test_arrays_dlpack_tensors_and_addresses_are_the_same_problem():
-    config = AttentionConfig(head_dim=64, dtype="f16")
-    q, k, v = (x.astype(np.float16) for x in random_inputs(1, 130, 70, 2, 1, 64))
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_arrays_dlpack_tensors_and_addresses_are_the_same_problem(dtype):
+    config = AttentionConfig(head_dim=64, dtype=dtype)
+    kind = {"f16": np.float16, "bf16": ml_dtypes.bfloat16}[dtype]
+    q, k, v = (x.astype(kind) for x in random_inputs(1, 130, 70, 2, 1, 64))
     ways = [
         lambda x: x,
-        OnlyDlpack,
+        {"f16": OnlyDlpack, "bf16": OnlyBf16Dlpack}[dtype],
         lambda x: x.view(np.uint16),
-        lambda x: Operand(x.ctypes.data, x.shape, "f16"),
+        lambda x: Operand(x.ctypes.data, x.shape, dtype),
     ]
     found = set()
     for way in ways:
         o = np.zeros_like(q)
         problem = check(config, way(q), way(k), way(v), way(o))
         Replay().run(compile_attention(config, lse=False), problem, None, 148)
-        assert errors(o, reference(q, k, v, 0.125)[0]).within("f16")
+        assert errors(o, reference(q, k, v, 0.125)[0]).within(dtype)
         found.add(o.tobytes())
     assert len(found) == 1
 
