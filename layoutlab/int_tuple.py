@@ -180,27 +180,27 @@ def to_text(t: Any) -> str:
 
 
 def compact_col_major(shape: IntTuple, first: Int = 1) -> Any:
-    """The strides of the shape laid out without gaps, first mode fastest.
+    """The strides of the shape laid out without gaps, first mode fastest; 0 for an extent of 1, as in CuTe.
 
-    >>> compact_col_major(((2, 3), 4))
-    ((1, 2), 6)
+    >>> compact_col_major(((2, 3), 1, 4))
+    ((1, 2), 0, 6)
     """
     strides, step = [], first
     for leaf in _leaves(shape):
-        strides.append(step)
+        strides.append(0 if leaf == 1 else step)
         step = step * leaf
     return unflatten(strides, shape)
 
 
 def compact_row_major(shape: IntTuple) -> Any:
-    """The strides of the shape laid out without gaps, last mode fastest.
+    """The strides of the shape laid out without gaps, last mode fastest; 0 for an extent of 1.
 
     >>> compact_row_major((2, 3, 4))
     (12, 4, 1)
     """
     strides, step = list[Int](), 1
     for leaf in reversed(flatten(shape)):
-        strides.append(step)
+        strides.append(0 if leaf == 1 else step)
         step = step * leaf
     return unflatten(reversed(strides), shape)
 

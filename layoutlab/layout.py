@@ -36,7 +36,7 @@ from layoutlab.int_tuple import (
     to_text,
     weighted_sum,
 )
-from layoutlab.symbol import Sym
+from layoutlab.symbol import Sym, known_equal
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -208,20 +208,20 @@ def runs(a: Layout) -> tuple[tuple[int, Any], ...]:
     for s, d in a.leaves():
         if s == 1:
             continue
-        if found and _follows(found[-1], d):
+        if found and follows(found[-1], d):
             found[-1] = (found[-1][0] * s, found[-1][1])
         else:
             found.append((s, d))
     return tuple(found)
 
 
-def _follows(run: tuple[Any, Any], stride: Any) -> bool:
+def follows(run: tuple[Any, Any], stride: Any) -> bool:
     """Whether a stride goes on where a run of (extent, stride) ends."""
     extent, step = run
     if isinstance(step, Basis) or isinstance(stride, Basis):
         same = isinstance(step, Basis) and isinstance(stride, Basis) and step.path == stride.path
-        return bool(same and step.value * extent == stride.value)
-    return bool(step * extent == stride)
+        return bool(same and known_equal(step.value * extent, stride.value))
+    return known_equal(step * extent, stride)
 
 
 def _one(coord: tuple[Coord, ...]) -> Coord:

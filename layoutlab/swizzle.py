@@ -134,6 +134,10 @@ class ComposedLayout:
             )
         return self.inner.counted_in(self.element_bits)
 
+    def with_outer(self, outer: Layout) -> ComposedLayout:
+        """The same inner function and offset over another layout: what an operation on the coordinates changes."""
+        return ComposedLayout(self.inner, self.offset, outer, self.element_bits)
+
     @property
     def shape(self) -> IntTuple:
         """The shape of the coordinates."""
@@ -151,9 +155,13 @@ class ComposedLayout:
         """The number of coordinates."""
         return self.outer.size()
 
+    def cosize(self) -> Int:
+        """The number of locations that the outer layout spans, as CuTe counts them."""
+        return self.outer.cosize()
+
     def __getitem__(self, mode: int | tuple[int, ...]) -> ComposedLayout:
         """Mode `mode`, still composed."""
-        return ComposedLayout(self.inner, self.offset, self.outer[mode], self.element_bits)
+        return self.with_outer(self.outer[mode])
 
     def __len__(self) -> int:
         return self.rank()

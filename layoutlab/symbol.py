@@ -21,7 +21,7 @@ Monomial = tuple[str, ...]
 
 @dataclass(frozen=True, init=False, repr=False)
 class Sym:
-    """An integer polynomial of unknowns; `?` is an unknown without a name.
+    """An integer polynomial of unknowns; `?` is an unknown without a name, a different one wherever it stands.
 
     >>> Sym("N") * Sym("M") == Sym("M") * Sym("N")
     True
@@ -61,6 +61,8 @@ class Sym:
         return total
 
     def __add__(self, other: int | Sym) -> int | Sym:
+        if self.anonymous and isinstance(other, Sym) and other.anonymous:
+            return Sym()
         terms = dict(self.terms)
         for monomial, coefficient in _terms(other):
             terms[monomial] = terms.get(monomial, 0) + coefficient
@@ -78,6 +80,8 @@ class Sym:
         return (-self) + other
 
     def __mul__(self, other: int | Sym) -> int | Sym:
+        if self.anonymous and isinstance(other, Sym) and other.anonymous:
+            return Sym()
         terms: dict[Monomial, int] = {}
         for mine, a in self.terms:
             for theirs, b in _terms(other):
@@ -89,6 +93,8 @@ class Sym:
 
     def __floordiv__(self, other: int | Sym) -> int | Sym:
         """The exact quotient; refuses where it is not known to be one."""
+        if isinstance(other, Sym) and other.anonymous:
+            raise LayoutError(f"the quotient of {self} by {other} is not known")
         if self == other:
             return 1
         divisor = _terms(other)
@@ -132,6 +138,15 @@ class Sym:
         return "+".join(text(m, c) for m, c in self.terms).replace("+-", "-")
 
     __repr__ = __str__
+
+
+def known_equal(a: int | Sym, b: int | Sym) -> bool:
+    """Whether two entries are the same number whatever the unknowns are; two that print `?` are not known to be.
+
+    >>> known_equal(2 * Sym("N"), Sym("N") * 2), known_equal(Sym("?"), Sym("?"))
+    (True, False)
+    """
+    return a == b and not (isinstance(a, Sym) and a.anonymous)
 
 
 def _terms(value: int | Sym) -> tuple[tuple[Monomial, int], ...]:

@@ -1,0 +1,274 @@
+"""Complement, divides and products: tiles cut out of a layout, and layouts repeated.
+
+Each is one composition over the layout that a complement completes:
+
+>>> tile, data = Layout(4, 2), Layout((4, 2, 3), (2, 1, 8))
+>>> complement(tile, 24)  # the starts of the tiles
+(2,3):(1,8)
+>>> logical_divide(data, tile)  # composition(data, (tile, complement(tile, 24)))
+((2,2),(2,3)):((4,1),(2,8))
+>>> logical_product(Layout(4), Layout(2))  # (block, composition(complement(block, 8), 2))
+(4,2):(1,4)
+
+`logical_` keeps two modes, the tile and the rest (by mode of the tiler where that is a tuple); `zipped_`, `tiled_` and
+`flat_` only regroup them: ((tile), (rest)), ((tile), rest...), (tile..., rest...).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from layoutlab.algebra.compose import Tiler, by_mode, composition_of_layouts
+from layoutlab.algebra.structure import (
+    L,
+    append_ones,
+    coalesce,
+    filter,
+    layout_of,
+    make_ordered_layout,
+    of_runs,
+    on_outer,
+)
+from layoutlab.errors import LayoutError
+from layoutlab.int_tuple import Basis, IntTuple, ceil_div, modes, product, to_text
+from layoutlab.layout import Layout, make_layout
+from layoutlab.symbol import Sym
+
+# -- complement -------------------------------------------------------------------------------------------------------
+
+
+def complement(layout: Layout, cotarget: IntTuple | Layout = 1) -> Layout:
+    """The ordered layout of the places where copies of `layout` fill 0..size(cotarget)-1 without overlap.
+
+    >>> complement(Layout((2, 2), (1, 6)), 24)
+    (3,2):(2,12)
+    >>> complement(Layout((4, 2), (1, 2)), 12)
+    Traceback (most recent call last):
+    layoutlab.errors.LayoutError: (4,2):(1,2) has no complement: its stride 2 is no multiple of the 4 locations that \
+the mode below fills
+
+    Each location k is layout(c) + complement(c*) for exactly one c and c*, past the cotarget where that is no multiple.
+    Repeated locations (stride 0) count once. Refuses negative strides, and coordinates for values.
+    """
+    target = product(cotarget.shape if isinstance(cotarget, Layout) else cotarget)
+    found: list[tuple[Any, Any]] = []
+    filled: Any = 1
+    for extent, stride in _by_stride(layout):
+        if isinstance(stride, Basis):
+            raise LayoutError(f"{layout} has no complement: its values are coordinates; take its modes one by one")
+        if isinstance(stride, int) and stride < 0:
+            raise LayoutError(f"{layout} has no complement: the stride {stride} goes down")
+        try:
+            gap = stride // filled if stride % filled == 0 else None
+        except LayoutError as why:
+            raise LayoutError(f"the complement of {layout} is not known: {why}") from None
+        if not gap:
+            raise LayoutError(
+                f"{layout} has no complement: its stride {stride} is no multiple of the {filled} locations that "
+                "the mode below fills"
+            )
+        found.append((gap, filled))
+        filled = stride * extent
+    found.append((_rounded_up(target, filled), filled))
+    result = coalesce(of_runs(found))
+    _check_complement(layout, result)
+    return result
+
+
+def _check_complement(layout: Layout, result: Layout) -> None:
+    """Together the two count 0, 1, 2, ... once each: in the order of their strides they are one run of stride 1."""
+    leaves = [*filter(layout).leaves(), *result.leaves()]
+    if all(isinstance(x, int) for leaf in leaves for x in leaf):
+        together = coalesce(of_runs(sorted((leaf for leaf in leaves if leaf[0] != 1), key=lambda leaf: leaf[1])))
+        if together.stride not in (1, 0) or together.depth():
+            raise LayoutError(f"the complement of {layout} was computed as {result}: a fault of layoutlab")
+
+
+def _rounded_up(count: Any, by: Any) -> Any:
+    """The quotient rounded up; an unknown where it depends on an unknown."""
+    try:
+        return ceil_div(count, by)
+    except LayoutError:
+        return Sym()
+
+
+def _by_stride(layout: Layout) -> list[tuple[Any, Any]]:
+    """The runs of a layout by ascending stride, symbols last by what divides what."""
+    runs = [leaf for leaf in filter(layout).leaves() if leaf[0] != 1]
+    numbers = [leaf for leaf in runs if isinstance(leaf[1], int)]
+    others = [leaf for leaf in runs if not isinstance(leaf[1], int)]
+    if len(others) > 1:
+        raise LayoutError(f"the order of the strides {', '.join(str(d) for _, d in others)} of {layout} is not known")
+    return sorted(numbers, key=lambda leaf: (leaf[1], leaf[0])) + others
+
+
+# -- divides ----------------------------------------------------------------------------------------------------------
+
+
+def logical_divide(layout: Layout, tiler: Tiler) -> Layout:
+    """The layout as (tile, rest): composition(layout, (tiler, complement(tiler, size(layout)))).
+
+    >>> logical_divide(Layout(24), Layout(4, 2))
+    (4,(2,3)):(2,(1,8))
+    >>> logical_divide(Layout((4, 8)), (2, 4))  # by mode: ((2 of mode 0, rest), (4 of mode 1, rest))
+    ((2,2),(4,2)):((1,2),(4,16))
+    >>> logical_divide(Layout(10), 4)  # 3 tiles of 4 cover 10: the last one reaches past the end
+    (4,3):(1,4)
+    """
+    return by_mode(_divided, layout, tiler)
+
+
+def _divided(layout: Layout, tile: Layout) -> Layout:
+    whole = coalesce(layout)
+    return composition_of_layouts(whole, make_layout(tile, complement(tile, whole.shape)))
+
+
+def zipped_divide(layout: Layout, tiler: Tiler) -> Layout:
+    """The layout as ((tile modes), (rest modes)).
+
+    >>> zipped_divide(Layout((4, 8, 3)), (2, 4))
+    ((2,4),(2,2,3)):((1,4),(2,16,32))
+    """
+    return _zipped(logical_divide(layout, tiler), tiler)
+
+
+def tiled_divide(layout: Layout, tiler: Tiler) -> Layout:
+    """The layout as ((tile modes), rest modes...).
+
+    >>> tiled_divide(Layout((4, 8, 3)), (2, 4))
+    ((2,4),2,2,3):((1,4),2,16,32)
+    """
+    tile, rest = zipped_divide(layout, tiler)
+    return make_layout(tile, *rest)
+
+
+def flat_divide(layout: Layout, tiler: Tiler) -> Layout:
+    """The layout as (tile modes..., rest modes...).
+
+    >>> flat_divide(Layout((4, 8, 3)), (2, 4))
+    (2,4,2,2,3):(1,4,2,16,32)
+    """
+    tile, rest = zipped_divide(layout, tiler)
+    return make_layout(*tile, *rest)
+
+
+def _zipped(pairs: Layout, tiler: Tiler) -> Layout:
+    """((a, b), (c, d), e) as ((a, c), (b, d, e)), in the nesting of the tiler."""
+    if not isinstance(tiler, tuple):
+        if tiler is None:
+            raise LayoutError("a tiler None keeps a mode whole, so there is no tile to put first: say what the tile is")
+        return pairs
+    parts = list(pairs)
+    zipped = [_zipped(part, t) for part, t in zip(parts, tiler, strict=False)]
+    return make_layout(layout_of([z[0] for z in zipped]), layout_of([*(z[1] for z in zipped), *parts[len(tiler) :]]))
+
+
+# -- products ---------------------------------------------------------------------------------------------------------
+
+
+def logical_product(block: L, tiler: Tiler) -> L:
+    """The layout (block, repetitions): `block` at each place that `tiler` says, in units of blocks.
+
+    >>> logical_product(Layout((2, 2), (1, 6)), Layout(6))
+    ((2,2),(3,2)):((1,6),(2,12))
+    >>> logical_product(Layout((2, 5), (5, 1)), (Layout(3, 5), Layout(4, 6)))  # by mode
+    ((2,3),(5,4)):((5,10),(1,30))
+    """
+    return on_outer(block, lambda outer: by_mode(_multiplied, outer, tiler))
+
+
+def _multiplied(block: Layout, tiler: Layout) -> Layout:
+    room = block.size() * tiler.cosize()
+    return make_layout(block, composition_of_layouts(complement(block, room), tiler))
+
+
+def zipped_product(block: L, tiler: Tiler) -> L:
+    """The product as ((block modes), (repetition modes)).
+
+    >>> zipped_product(Layout((2, 5), (5, 1)), Layout((3, 4)))
+    ((2,5),(3,4)):((5,1),(10,30))
+    """
+    return on_outer(block, lambda outer: _zipped(logical_product(outer, tiler), tiler))
+
+
+def tiled_product(block: L, tiler: Tiler) -> L:
+    """The product as ((block modes), repetition modes...).
+
+    >>> tiled_product(Layout((2, 5), (5, 1)), Layout((3, 4)))
+    ((2,5),3,4):((5,1),10,30)
+    """
+
+    def tiled(outer: Layout) -> Layout:
+        first, rest = zipped_product(outer, tiler)
+        return make_layout(first, *rest)
+
+    return on_outer(block, tiled)
+
+
+def flat_product(block: L, tiler: Tiler) -> L:
+    """The product as (block modes..., repetition modes...).
+
+    >>> flat_product(Layout((2, 5), (5, 1)), Layout((3, 4)))
+    (2,5,3,4):(5,1,10,30)
+    """
+
+    def flat(outer: Layout) -> Layout:
+        first, rest = zipped_product(outer, tiler)
+        return make_layout(*first, *rest)
+
+    return on_outer(block, flat)
+
+
+def blocked_product(block: L, tiler: Layout) -> L:
+    """The product with mode i of the block beside mode i of the tiler: blocks of neighbours.
+
+    >>> blocked_product(Layout((2, 5), (5, 1)), Layout((3, 4)))
+    ((2,3),(5,4)):((5,10),(1,30))
+    """
+    return on_outer(block, lambda outer: layout_of([make_layout(b, t) for b, t in _mode_pairs(outer, tiler)]))
+
+
+def raked_product(block: L, tiler: Layout) -> L:
+    """The product with mode i of the tiler inside mode i of the block: neighbours belong to different blocks.
+
+    >>> raked_product(Layout((2, 5), (5, 1)), Layout((3, 4)))
+    ((3,2),(4,5)):((10,5),(30,1))
+    """
+    return on_outer(block, lambda outer: layout_of([coalesce(make_layout(t, b)) for b, t in _mode_pairs(outer, tiler)]))
+
+
+def _mode_pairs(block: Layout, tiler: Layout) -> list[tuple[Layout, Layout]]:
+    rank = max(block.rank(), tiler.rank())
+    blocks, places = logical_product(append_ones(block, rank), append_ones(tiler, rank))
+    return list(zip(blocks, places, strict=True))
+
+
+def tile_to_shape(atom: L, trg_shape: IntTuple, order: IntTuple) -> L:
+    """The atom repeated until it has the shape; `order` says which mode is filled first.
+
+    >>> tile_to_shape(Layout((8, 64), (64, 1)), (128, 128), (0, 1))
+    ((8,16),(64,2)):((64,512),(1,8192))
+    >>> tile_to_shape(Layout((8, 64), (64, 1)), (100, 128), (0, 1))
+    Traceback (most recent call last):
+    layoutlab.errors.LayoutError: atom (8,64):(64,1) does not tile shape (100,128): its mode 0 has 8 coordinates, \
+which do not divide 100
+
+    Refuses a shape that the atom does not divide, where CuTe DSL would round up.
+    """
+
+    def tiled(outer: Layout) -> Layout:
+        target = modes(trg_shape)
+        if outer.rank() > len(target):
+            raise LayoutError(f"atom {outer} has more modes than shape {to_text(trg_shape)}")
+        padded, times = append_ones(outer, len(target)), list[Any]()
+        for mode, (part, entry) in enumerate(zip(padded, target, strict=True)):
+            extent, have = product(entry), part.size()
+            if extent % have != 0:
+                raise LayoutError(
+                    f"atom {outer} does not tile shape {to_text(trg_shape)}: its mode {mode} has {have} coordinates, "
+                    f"which do not divide {extent}"
+                )
+            times.append(extent // have)
+        return blocked_product(padded, make_ordered_layout(tuple(times), order))
+
+    return on_outer(atom, tiled)

@@ -1,0 +1,103 @@
+"""What is wrong with a handoff, in plain sentences, from the difference of its write map and its read map."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from layoutlab.arbiter import TooLarge, first_where
+from layoutlab.digits import Digit, Map, aligned
+from layoutlab.errors import LayoutError
+from layoutlab.handoff.claims import Question
+from layoutlab.handoff.difference import Difference, Form, Names, explain as differences, form
+from layoutlab.handoff.places import Places
+
+
+def explain(q: Question) -> tuple[str, ...]:
+    """One sentence for each thing that sets the maps apart, and what would cure it where that follows from the maps."""
+    try:
+        found = _from_tables(q)
+    except LayoutError:
+        return _from_points(q)
+    sentences = [d.text for d in found]
+    if any(d.kind == "base" for d in found):
+        sentences += _cures(q)
+    return tuple(sentences)
+
+
+def _from_tables(q: Question) -> list[Difference]:
+    """The differences, between functions of the coordinate where the owner only renames digits."""
+    for forms in (_by_stages, _by_tables):
+        try:
+            wrote, wanted = forms(q.write, q.wanted)
+        except LayoutError as error:
+            reason = error
+        else:
+            return differences(wrote, wanted, _names(q, wrote))
+    raise reason
+
+
+def _by_stages(write: Places, wanted: Places) -> tuple[Form, Form]:
+    mine, theirs = aligned(_plain(write), _plain(wanted))
+    return form(mine, write.swizzle, write.plus), form(theirs, wanted.swizzle, wanted.plus)
+
+
+def _plain(places: Places) -> Map:
+    return places.before.table if places.before else places.table
+
+
+def _by_tables(write: Places, wanted: Places) -> tuple[Form, Form]:
+    mine, theirs = aligned(write.table, wanted.table)
+    return form(mine), form(theirs)
+
+
+def _names(q: Question, wrote: Form) -> Names:
+    """Each (thread, value) digit as the digit of a coordinate that it is; as itself where it is none."""
+    own: Names = {d: d for d in wrote.steps}
+    try:
+        owner = q.owner.table.only(*q.tile.extents)
+        for axis in wrote.axes:
+            weights = {d[1] for d in wrote.steps if d[0] == axis} - {1}
+            owner = owner.refined(axis, owner.breaks(axis) | weights)
+    except LayoutError:
+        return own
+    names: dict[Digit, Digit] = {}
+    for coordinate, row in owner.rows.items():
+        for term, step in row.items():
+            if len(term) != 1 or step < 1:
+                return own
+            (d,) = term
+            if d in names:
+                return own
+            names[d] = (coordinate, step, d[2])
+    return names if names.keys() == own.keys() else own
+
+
+def _cures(q: Question) -> list[str]:
+    """What would repair a writer that swizzles offsets from a base that the reader's swizzle sees."""
+    storage = q.writer.storage
+    base, repeat = storage.base_bytes, storage.repeat_bytes
+    cures = [
+        f"a base aligned to {repeat} bytes ({base // repeat * repeat} or {(base // repeat + 1) * repeat})",
+        "swizzling absolute addresses, which are right at any 16-byte base",
+    ]
+    if base % 128 == 0:
+        cures.append(f"a descriptor base offset of (base >> 7) & 7 = {base >> 7 & 7} (seen on SM90 silicon, not yet on SM100)")
+    return ["any of these cures it: " + "; ".join(cures)]
+
+
+def _from_points(q: Question) -> tuple[str, ...]:
+    """Where no table holds the maps: whether everything is off by one constant."""
+    zero = dict.fromkeys(q.owner.axes, 0)
+    (out,) = q.write.outputs if len(q.write.outputs) == 1 else (None,)
+    if out is None:
+        return ()
+    by = int(q.write.at(**zero)[out]) - int(q.wanted.at(**zero)[out])
+    off: Callable[..., object] = lambda **i: q.write.at(**i)[out] - q.reader.read.at(**q.clamped(**i))[out] != by  # noqa: E731
+    try:
+        first, _ = first_where(q.owner.axes, off)
+    except TooLarge:
+        return ()
+    if first is not None or not by:
+        return ()
+    amount = f"{abs(by) // 8} bytes" if by % 8 == 0 else f"{abs(by)} bits"
+    return (f"an offset: everything is written {amount} too {'high' if by > 0 else 'low'}",)
