@@ -124,8 +124,8 @@ def test_copies_read_by_descriptor():
 
 
 def test_d9_row_order():
-    """D9: 128 rows of 4-byte scales in row order: line 0 holds rows 0-3, needs 0, 32, 64, 96; 126 of 128 words wrong."""
-    with pytest.raises(LayoutError, match="line 0 holds rows 0, 1, 2, 3, .* needs rows 0, 32, 64, 96: 126 of 128"):
+    """D9: 128 rows of 4-byte scales in row order: line 0 holds rows 0-3, needs 0, 32, 64, 96; 126 words wrong."""
+    with pytest.raises(LayoutError, match=r"line 0 holds rows 0, 1, 2, 3, .* needs 0, 32, 64, 96: 126 of 128"):
         check_scales(Layout((128, 4), (4, 1)))
     with pytest.raises(LayoutError, match=r"line 0 holds rows 0, 32, 64, 96.*128 of 128|words are wrong"):
         check_scales(Layout(((32, 4), 4), ((16, 4), 128)))

@@ -64,9 +64,8 @@ _MN_MAJOR_TYPES = ("f16", "bf16", "tf32", "e4m3", "e5m2", "s8", "u8")
 class InstructionDescriptor:
     """What one tcgen05.mma does.
 
-    >>> InstructionDescriptor("mxf4nvf4", 128, 64, a="e2m1", b="e2m1", scale="ue4m3").words()[:3]
-    ['kind mxf4nvf4: M 128, N 64', 'A e2m1, K-major; B e2m1, K-major; D f32', 'scale factors ue4m3, id 0 of A, id 0 of
-    B']
+    >>> InstructionDescriptor("mxf4nvf4", 128, 64, a="e2m1", b="e2m1", scale="ue4m3").words()[1:]
+    ['A e2m1, K-major; B e2m1, K-major; D f32', 'scale factors ue4m3, id 0 of A, id 0 of B', 'K 64']
 
     d is the accumulators' type, f32 in block-scaled kinds; scale the type of the scale factors, in those kinds alone.
     max_shift (0, 8, 16 or 32 columns) is for .ws. k96 chooses K 96 of an mxf4 kind on sm_103. Raises LayoutError for

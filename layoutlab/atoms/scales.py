@@ -17,7 +17,7 @@ side in a line, four bytes each, and rows come padded to 128, vectors to 4:
 ((32,4),4):((16,4),1)
 >>> check_scales(Layout((128, 4), (4, 1)))               # stored row after row
 Traceback (most recent call last):
-layoutlab.errors.LayoutError: line 0 holds rows 0, 1, 2, 3, and the MMA needs rows 0, 32, 64, 96: 126 of 128 words are wrong
+layoutlab.errors.LayoutError: line 0 holds rows 0, 1, 2, 3, and the MMA needs 0, 32, 64, 96: 126 of 128 words are wrong
 
 Sources: PTX ISA, "tcgen05.cp", "Scale factor layout"; CUTLASS include/cute/atom/copy_traits_sm100.hpp (SM100_UTCCP_*),
 mma_traits_sm100_frag.hpp (tmem_sf_frg), include/cutlass/detail/sm100_blockscaled_layout.hpp.
@@ -200,7 +200,7 @@ def check_scales(stored: Layout) -> int:
     line, needs = _first_wrong_line(brought, stored_at, right)
     holds = [_row_at(stored_at, byte) for byte in (16 * line, 16 * line + 4, 16 * line + 8, 16 * line + 12)]
     raise LayoutError(
-        f"line {line} holds rows {', '.join(holds)}, and the MMA needs rows {', '.join(needs)}: "
+        f"line {line} holds rows {', '.join(holds)}, and the MMA needs {', '.join(needs)}: "
         f"{int((~right).sum())} of {ROWS} words are wrong"
     )
 
