@@ -85,3 +85,11 @@ def swizzled(h: Handoff, offset: Any) -> Any:
     address = offset + (base if s.swizzles == "addresses" else 0)
     mask = ((1 << inner.bits) - 1) << low
     return (address ^ (address >> inner.shift) & mask) + (0 if s.swizzles == "addresses" else base)
+
+
+def layout(text: str) -> Any:
+    """A static layout from its text."""
+    from layoutlab import Layout
+
+    shape, stride = (eval(part, {"__builtins__": {}}) for part in text.split(":"))
+    return Layout(shape, stride)

@@ -81,6 +81,8 @@ def form(m: Map, swizzle: Swizzle | None = None, shift: int = 0) -> Form:
         pairs = ((i, i + swizzle.shift) if swizzle.shift > 0 else (i - swizzle.shift, i) for i in bits)
         return Form(m.axes, _steps(m, row), row.get(ONE, 0), frozenset(pairs), shift)
     mixed = {d for term in row if len(term) > 1 for d in term}
+    if mixed:  # where there are xors, a bit that steps down is one that a constant flips
+        mixed |= {d for term, step in row.items() if step < 0 for d in term if d[2] == 2}
     parities = {term: step for term, step in row.items() if term & mixed}
     homes = {d: max(abs(s) for t, s in parities.items() if d in t) for d in mixed}
     if len({*homes.values()}) < len(homes):

@@ -92,5 +92,17 @@ def wgmmas():
             tried("wgmma", f"n{n}.I8.{source.name}", mma_facts, make)
 
 
+@cute.jit
+def layouts_a():
+    from cutlass.utils import blackwell_helpers
+
+    K, ONE = cute.nvgpu.OperandMajorMode.K, tcgen05.CtaGroup.ONE
+    for name, dtype in (("bf16", BF16), ("f16", F16), ("e4m3", E4M3), ("e5m2", E5M2)):
+        for kv in (64, 128, 256):
+            mma = blackwell_helpers.make_trivial_tiled_mma(dtype, dtype, K, K, F32, ONE, (128, 64))
+            layout = blackwell_helpers.make_smem_layout_a(mma, (128, 64, kv), dtype, 1)
+            say("layout_a", dtype=name, kv=kv, swizzle=layout.inner, outer=layout.outer)
+
+
 if __name__ == "__main__":
-    {"copies": copies, "warp_mmas": warp_mmas, "wgmmas": wgmmas}[sys.argv[1]]()
+    {"copies": copies, "warp_mmas": warp_mmas, "wgmmas": wgmmas, "layouts_a": layouts_a}[sys.argv[1]]()
