@@ -18,6 +18,7 @@ LAYERS = [
     "swizzle",
     "algebra",
     "text",
+    "survey",
     "arbiter",
     "formula",
     "tv",
@@ -31,6 +32,7 @@ LAYERS = [
     "device",
     "catalogue",
     "crosscheck",
+    "kernels",
     "pytest_plugin",
     "cli",
 ]

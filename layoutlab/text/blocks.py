@@ -50,6 +50,12 @@ def title_of(line: str) -> str | None:
     return plain if plain in _TITLES else None
 
 
+def is_field(line: str) -> bool:
+    """Whether a line is a field of a block, 'name: value'."""
+    name, colon, _ = line.partition(":")
+    return bool(colon) and _plain(name) in _NAMES
+
+
 def read_block(s: Scanner) -> CopyAtom | TiledCopy | MmaAtom | TiledMma:
     """The block that starts here, with the atom that belongs to it."""
     sections: dict[str, dict[str, _Field]] = {}

@@ -52,10 +52,10 @@ def bits_of(dtype: str) -> int | None:
 def read_entry(s: Scanner) -> Any:
     """An integer, a symbol, a basis, None for `_`, a tuple of entries, or `shape:stride` as a Layout."""
     start = s.skip()
-    shape = _term(s)
+    shape = read_term(s)
     if not s.take(":"):
         return shape
-    return layout_of(s, start, shape, _term(s))
+    return layout_of(s, start, shape, read_term(s))
 
 
 def layout_of(s: Scanner, start: int, shape: Any, stride: Any) -> Layout:
@@ -77,7 +77,8 @@ def _numbers_only(s: Scanner, start: int, part: Any) -> None:
         raise s.refused(f"{what} stands where a shape or a stride has a number", start)
 
 
-def _term(s: Scanner) -> Any:
+def read_term(s: Scanner) -> Any:
+    """A number, a basis, None for `_`, or a tuple of entries."""
     if s.at("("):
         return read_tuple(s, read_entry)
     if s.match(r"_(?![A-Za-z0-9_-])|None(?![A-Za-z0-9_])"):
@@ -214,7 +215,9 @@ def counting(swizzle: Swizzle, bits: int) -> Swizzle:
 
 
 @dataclass(frozen=True)
-class _Part:
+class Part:
+    """One part of a composition: its value, where it starts, and the width of its elements where `[16b]` says it."""
+
     value: Any
     start: int
     element_bits: int | None = None
@@ -242,55 +245,57 @@ def _values(s: Scanner) -> Values:
     found = s.match(r"vector<([0-9]+)x([A-Za-z][A-Za-z0-9]*)>")
     if found is None:
         s.fail("vector<count x type>")
-    if not _take_o(s):
+    if not take_o(s):
         s.fail("'o' and the shape")
     return Values(found[2], int(found[1]), read_tuple(s, read_entry) if s.at("(") else read_entry(s))
 
 
-def _take_o(s: Scanner) -> bool:
+def take_o(s: Scanner) -> bool:
+    """Moves over the `o` of a composition, if it comes next."""
     return s.match(r"o(?![A-Za-z0-9_])") is not None
 
 
 def _composed(s: Scanner) -> Any:
-    parts = [_part(s)]
-    while _take_o(s):
-        parts.append(_part(s))
+    parts = [read_part(s)]
+    while take_o(s):
+        parts.append(read_part(s))
         if len(parts) > 4:
             raise s.refused("more than four parts joined by 'o'", parts[0].start)
-    return _assembled(s, parts)
+    return assembled(s, parts)
 
 
-def _part(s: Scanner) -> _Part:
+def read_part(s: Scanner) -> Part:
+    """One part of a composition."""
     start = s.skip()
     if called := s.match(r"(Layout|ComposedLayout)(?=\()"):
         s.deeper()
         value = _python_repr(s, start, called[1])
         s.depth -= 1
-        return _Part(value, start)
+        return Part(value, start)
     if (swizzle := read_swizzle(s)) is not None:
         if not s.match(r"_(?=[a-z])"):
-            return _Part(swizzle, start)
+            return Part(swizzle, start)
         pointer = read_pointer(s)
         if pointer is None:
             s.fail("a pointer, smem_ptr[16b](address)")
         byte_swizzle = counting(swizzle, 8)
-        return _Part(Pointer(None, pointer.bits, pointer.space, None, byte_swizzle, pointer.address), start)
+        return Part(Pointer(None, pointer.bits, pointer.space, None, byte_swizzle, pointer.address), start)
     if (pointer := read_pointer(s)) is not None:
-        return _Part(pointer, start)
+        return Part(pointer, start)
     if s.match(r"ArithTuple(?=\()"):
-        return _Part(read_tuple(s, read_entry), start)
+        return Part(read_tuple(s, read_entry), start)
     if found := s.match(_ITERATOR):
-        return _Part(Opaque(found[0] + (s.balanced() if s.at("(") else "")), start)
+        return Part(Opaque(found[0] + (s.balanced() if s.at("(") else "")), start)
     width = s.match(r"\[\s*([0-9]+)\s*b\s*\]")
-    return _Part(read_entry(s), start, int(width[1]) if width else None)
+    return Part(read_entry(s), start, int(width[1]) if width else None)
 
 
 def _python_repr(s: Scanner, start: int, name: str) -> Layout | ComposedLayout:
     """pycute's repr: Layout(shape,stride), ComposedLayout(inner,offset,outer)."""
     s.expect("(")
-    arguments = [_part(s).value]
+    arguments = [read_part(s).value]
     while s.take(","):
-        arguments.append(_part(s).value)
+        arguments.append(read_part(s).value)
     s.expect(")")
     if name == "Layout" and len(arguments) == 2:
         return layout_of(s, start, *arguments)
@@ -300,7 +305,7 @@ def _python_repr(s: Scanner, start: int, name: str) -> Layout | ComposedLayout:
     raise s.refused(f"{name} with {len(arguments)} arguments; {right} is what pycute prints", start)
 
 
-def _assembled(s: Scanner, parts: list[_Part]) -> Any:
+def assembled(s: Scanner, parts: list[Part]) -> Any:
     """The value that the parts make together."""
     first, last = parts[0], parts[-1]
     if len(parts) == 1:
@@ -310,9 +315,9 @@ def _assembled(s: Scanner, parts: list[_Part]) -> Any:
     if not isinstance(last.value, Layout):
         raise s.refused("the last part of a composition is a layout, shape:stride", last.start)
     if isinstance(first.value, Opaque):
-        return Tensor(first.value, _assembled(s, parts[1:]))
+        return Tensor(first.value, assembled(s, parts[1:]))
     if isinstance(first.value, Pointer):
-        inner = _assembled(s, parts[1:])
+        inner = assembled(s, parts[1:])
         return Tensor(first.value, inner)
     if len(parts) == 2:
         return _two_parts(s, first, last)
@@ -321,7 +326,7 @@ def _assembled(s: Scanner, parts: list[_Part]) -> Any:
     raise s.refused("a composition has two or three parts: inner o offset o layout", first.start)
 
 
-def _two_parts(s: Scanner, first: _Part, last: _Part) -> ComposedLayout:
+def _two_parts(s: Scanner, first: Part, last: Part) -> ComposedLayout:
     if isinstance(first.value, Swizzle):
         return ComposedLayout(first.value, 0, last.value, last.element_bits)
     if isinstance(first.value, Layout):
@@ -333,7 +338,7 @@ def _two_parts(s: Scanner, first: _Part, last: _Part) -> ComposedLayout:
     return ComposedLayout(None, first.value, last.value, last.element_bits)
 
 
-def _three_parts(s: Scanner, inner: _Part, offset: _Part, outer: _Part) -> ComposedLayout:
+def _three_parts(s: Scanner, inner: Part, offset: Part, outer: Part) -> ComposedLayout:
     if not isinstance(inner.value, (Swizzle, Layout)):
         raise s.refused("the first of three parts is a swizzle or a layout", inner.start)
     if isinstance(offset.value, Pointer) and isinstance(inner.value, Swizzle):

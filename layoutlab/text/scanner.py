@@ -69,6 +69,10 @@ class Scanner:
         self.pos = found.end() if found else self.pos
         return found
 
+    def peek(self, pattern: str) -> bool:
+        """Whether something that the pattern matches comes next."""
+        return _compiled(pattern).match(self.text, self.skip(), self.end) is not None
+
     def expect(self, literal: str, where: str = "") -> None:
         """Moves over the literal, or fails."""
         if not self.take(literal):
