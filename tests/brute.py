@@ -1,4 +1,5 @@
-"""Every claim about a handoff by walking all of it with numpy: no table, no chunk, nothing of `layoutlab.handoff` but its parts.
+"""Every claim about a handoff by walking all of it with numpy: no table, no chunk, nothing of `layoutlab.handoff` but
+its parts.
 
 Owner and storage are evaluated as the layouts that they print, the swizzle as the xor that it is.
 """
@@ -40,7 +41,9 @@ class Walk:
         missing = ~owned
         if not missing.any():
             filled = {int(b) + i for b in self.write for i in range(self.bits)}
-            missing = np.array([[any(int(b) + i not in filled for i in range(self.bits)) for b in r] for r in self.read])
+            missing = np.array(
+                [[any(int(b) + i not in filled for i in range(self.bits)) for b in r] for r in self.read]
+            )
         flat = missing.reshape(-1)
         return None if not flat.any() else divmod(int(flat.argmax()), columns)
 

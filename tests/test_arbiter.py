@@ -73,7 +73,9 @@ def test_first_missing_is_the_first(places: list[int], reads: list[int], width: 
 
 def test_count_and_first_where() -> None:
     axes = {"t": 100, "v": 100}
-    assert arbiter.count_where(axes, lambda t, v: (t + v) % 7 == 0)[0] == sum((t + v) % 7 == 0 for t in range(100) for v in range(100))
+    assert arbiter.count_where(axes, lambda t, v: (t + v) % 7 == 0)[0] == sum(
+        (t + v) % 7 == 0 for t in range(100) for v in range(100)
+    )
     assert arbiter.first_where(axes, lambda t, v: t * v == 99) == ({"t": 1, "v": 99}, 10000)
     assert arbiter.first_where(axes, lambda t, v: t < 0) == (None, 10000)
 

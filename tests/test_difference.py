@@ -99,7 +99,9 @@ def test_the_steps_of_one_axis_multiplied_are_a_stride(f: Form, axis: str, by: i
 @settings(max_examples=300, deadline=None)
 @given(forms(), st.sampled_from([None, *SWIZZLES]), st.sampled_from([None, *SWIZZLES]))
 def test_another_pattern_is_a_swizzle(f: Form, one: Swizzle | None, two: Swizzle | None) -> None:
-    patterns = [frozenset((s.base + i, s.base + i + s.shift) for i in range(s.bits)) if s else frozenset() for s in (one, two)]
+    patterns = [
+        frozenset((s.base + i, s.base + i + s.shift) for i in range(s.bits)) if s else frozenset() for s in (one, two)
+    ]
     a, b = (replace(f, pattern=p) for p in patterns)
     assert kinds(a, b) == ([] if one == two else ["swizzle"])
 

@@ -1,4 +1,5 @@
-"""sP: every right combination proved, every planted fault refuted with its claim, witness and reason, all of it walked too."""
+"""sP: every right combination proved, every planted fault refuted with its claim, witness and reason, all of it walked
+too."""
 
 from __future__ import annotations
 
@@ -125,8 +126,8 @@ def wrong_claims(verdict: Verdict) -> list[str]:
         ("none", "a swizzle: the reader xors bits 4, 5, 6 of the byte address with 7, 8, 9, the writer xors none"),
         (
             "elements",
-            "a swizzle: the reader xors bits 4, 5, 6 of the byte address with 7, 8, 9, the writer xors bits 5, 6, 7 of the byte "
-            "address with 8, 9, 10: the same pattern 1 bit higher, so its units are 2 times as large",
+            "a swizzle: the reader xors bits 4, 5, 6 of the byte address with 7, 8, 9, the writer xors bits 5, 6, 7 of "
+            "the byte address with 8, 9, 10: the same pattern 1 bit higher, so its units are 2 times as large",
         ),
     ],
 )
@@ -136,7 +137,10 @@ def test_the_wrong_swizzle(route: str, swizzle: str, reason: str) -> None:
     witness = verdict["placed"].witness
     assert witness.message == "T1 V0 (m=1, k=0) writes byte 128; the MMA reads that element at byte 144"
     assert (witness.thread, witness.value, witness.coordinate) == (1, 0, {"m": 1, "k": 0})
-    assert (witness.wrote.json(), witness.reads.json()) == ({"space": "smem", "byte": 128}, {"space": "smem", "byte": 144})
+    assert (witness.wrote.json(), witness.reads.json()) == (
+        {"space": "smem", "byte": 128},
+        {"space": "smem", "byte": 144},
+    )
     assert verdict.explanation == (reason,)
 
 
@@ -191,7 +195,8 @@ def test_the_first_warp() -> None:
     assert wrong_claims(verdict) == ["legal"]
     assert verdict["placed"].verdict == "proved"
     assert verdict["legal"].witness.message.startswith(
-        "warp 1 (threads 32 to 63) takes rows 0 to 31, which lie in TMEM lanes 0 to 31, but it may touch lanes 32 to 63 only"
+        "warp 1 (threads 32 to 63) takes rows 0 to 31, which lie in TMEM lanes 0 to 31, "
+        "but it may touch lanes 32 to 63 only"
     )
     named = verify(sP(first_warp=1, write_swizzle="none"))["placed"].witness
     assert named.message.startswith("T33 V0 (m=1, k=0) writes byte 128") and named.thread == 33

@@ -53,8 +53,8 @@ class Difference:
 class Form:
     """swizzle(base + sum(step * digit)) + shift, in bits.
 
-    `pattern` says which bits the swizzle xors with which, (target, source). `flips` are target bits that a constant flips,
-    in a map that was swizzled before it was looked at.
+    `pattern` says which bits the swizzle xors with which, (target, source). `flips` are target bits that a constant
+    flips, in a map that was swizzled before it was looked at.
     """
 
     axes: Mapping[str, tuple[int, ...]]
@@ -72,8 +72,8 @@ def form(m: Map, swizzle: Swizzle | None = None, shift: int = 0) -> Form:
     >>> sorted(form(strided("bit", m=[(8, 128)], k=[(8, 16)]).swizzled("bit", 3, 4, 3)).pattern)
     [(4, 7), (5, 8), (6, 9)]
 
-    A finished map's xors are taken apart: a bit belongs where its highest step is, in lower parities it is a source. Raises
-    LayoutError where a row is no such sum.
+    A finished map's xors are taken apart: a bit belongs where its highest step is, in lower parities it is a source.
+    Raises LayoutError where a row is no such sum.
     """
     row = m.rows["bit"]
     if swizzle is not None and swizzle.bits:
@@ -229,7 +229,9 @@ def _of_constants(wrote: Form, wanted: Form) -> list[Difference]:
     found = []
     if by:
         amount = f"{abs(by) // 8} bytes" if by % 8 == 0 else f"{abs(by)} bits"
-        found.append(Difference("offset", f"an offset: everything is written {amount} too {'high' if by > 0 else 'low'}"))
+        found.append(
+            Difference("offset", f"an offset: everything is written {amount} too {'high' if by > 0 else 'low'}")
+        )
     if wrote.flips != wanted.flips or (wrote.pattern and wanted.pattern and _seen(wrote) != _seen(wanted) and not by):
         found.append(Difference("base", f"a base: {_base_text(wrote, wanted)}"))
     return found
