@@ -93,6 +93,18 @@ def wgmmas():
             tried("wgmma", f"n{n}.I8.{source.name}", mma_facts, make)
 
 
+@cute.jit
+def layouts_a():
+    from cutlass.utils import blackwell_helpers
+
+    K, ONE = cute.nvgpu.OperandMajorMode.K, tcgen05.CtaGroup.ONE
+    for name, dtype in (("bf16", BF16), ("f16", F16), ("e4m3", E4M3), ("e5m2", E5M2)):
+        for kv in (64, 128, 256):
+            mma = blackwell_helpers.make_trivial_tiled_mma(dtype, dtype, K, K, F32, ONE, (128, 64))
+            layout = blackwell_helpers.make_smem_layout_a(mma, (128, 64, kv), dtype, 1)
+            say("layout_a", dtype=name, kv=kv, swizzle=layout.inner, outer=layout.outer)
+
+
 def tmem_facts(op, a_from_tmem):
     """The accumulator's fragment over one instruction, and A's where it stands in Tensor Memory."""
     mma = cute.make_tiled_mma(op)
@@ -179,6 +191,5 @@ def descriptors():
 
 
 if __name__ == "__main__":
-    {"copies": copies, "warp_mmas": warp_mmas, "wgmmas": wgmmas, "tmem": tmem, "descriptors": descriptors}[
-        sys.argv[1]
-    ]()
+    subjects = (copies, warp_mmas, wgmmas, tmem, descriptors, layouts_a)
+    {subject.__name__: subject for subject in subjects}[sys.argv[1]]()
