@@ -161,8 +161,7 @@ class PHandoff:
         thread_copy = cute.make_tiled_copy_tv(atom, threads, cute.make_layout((width, 1))).get_slice(row)
         tVgV = thread_copy.partition_S(mV)
         tVsV = thread_copy.partition_D(cute.make_tensor(sV.iterator, as_matrix(sV.layout)))
-        for i in range_constexpr(cute.size(tVgV, mode=[2])):
-            cute.copy(atom, tVgV[None, None, i], tVsV[None, None, i])
+        cute.copy(atom, tVgV, tVsV)
 
     @cute.jit
     def put_s(self, row: cutlass.Int32, tSgS: cute.Tensor, tStS: cute.Tensor):

@@ -183,11 +183,9 @@ class SmemDescriptor:
         import numpy as np
 
         pattern = _PATTERNS[self.swizzle]
-        chunk = _elements_a_chunk(element_bits, padded)
+        chunk = self.elements_a_chunk(element_bits, major, padded=padded)
         if rows < 1 or ks < 1:
             raise LayoutError(f"a tile of {rows} rows and {ks} ks has no elements")
-        if major not in ("K", "MN"):
-            raise LayoutError(f'major is {major!r}: "K" or "MN"')
         r, k = np.indices((rows, ks), dtype=np.int64)
         along, across = (k, r) if major == "K" else (r, k)  # along: the contiguous direction
         chunks, bit = along // chunk, along % chunk * element_bits  # 16-byte chunks along, and the bit inside one
@@ -244,9 +242,19 @@ class SmemDescriptor:
                     return f"{name} is {value} bytes; {words}"
         return f"lbo {self.lbo}, sbo {self.sbo} do not suit {rows} rows, {ks} ks, {major}-major, swizzle {self.swizzle}"
 
-    def _refuse_unreadable(self, major: Major, chunks: int) -> None:
+    def elements_a_chunk(self, element_bits: int, major: Major, *, padded: bool = False) -> int:
+        """How many elements 16 bytes hold; refuses a type, a major or a swizzle that no instruction reads so.
+
+        >>> SmemDescriptor(start=0, lbo=0, sbo=1024, swizzle=128).elements_a_chunk(16, "K")
+        8
+        """
+        if major not in ("K", "MN"):
+            raise LayoutError(f'major is {major!r}: "K" or "MN"')
         if self.swizzle == "128_32b" and major == "K":
             raise LayoutError('swizzle "128_32b" is for MN-major operands: a K-major operand takes 128')
+        return _elements_a_chunk(element_bits, padded)
+
+    def _refuse_unreadable(self, major: Major, chunks: int) -> None:
         width = _PATTERNS[self.swizzle].width
         if major == "K" and self.swizzle and chunks * CORE_BYTES > width:
             raise LayoutError(

@@ -56,10 +56,33 @@ def operand_map(
     Units: bits, absolute addresses. Raises LayoutError for starts that are no sum of strides and for an address whose
     swizzle carries; `SmemDescriptor.bit_addresses` holds for those too.
     """
+    linear = linear_operand_map(desc, rows, element_bits, major, starts_bytes, axes, padded=padded)
     pattern = pattern_of(desc.swizzle)
-    desc.bit_addresses(rows, 1, element_bits, major, padded=padded)  # refuses what no instruction reads
+    if not pattern.bits:
+        return linear
+    # Counting rows from base_offset on: the swizzle of an address that much lower, put back where it was.
+    moved = desc.base_offset * 1024
+    return linear.plus("bit", -moved).swizzled("bit", pattern.bits, pattern.low + 3, 7 - pattern.low).plus("bit", moved)
+
+
+def linear_operand_map(
+    desc: SmemDescriptor,
+    rows: int,
+    element_bits: int = 16,
+    major: Major = "K",
+    starts_bytes: Sequence[int] = (0,),
+    axes: tuple[str, str] = ("m", "k"),
+    *,
+    padded: bool = False,
+) -> Map:
+    """`operand_map` before the swizzle: (m, k) -> bit of the address that the instruction then swizzles.
+
+    >>> linear_operand_map(SmemDescriptor(start=512, lbo=0, sbo=1024, swizzle=128), 128)(m=1, k=0)
+    {'bit': 5120}
+    """
+    pattern = pattern_of(desc.swizzle)
     per_step = k_per_instruction(element_bits, padded=padded)
-    chunk = 16 if padded else CORE_BYTES * 8 // element_bits
+    chunk = desc.elements_a_chunk(element_bits, major, padded=padded)
     near = [(chunk, element_bits)]
     groups, width = pattern.rows, pattern.width * 8
     row_name, k_name = axes
@@ -75,12 +98,7 @@ def operand_map(
         row_modes = [*near, (across, CORE_BYTES * 8), (_whole(rows, chunk * across, "rows"), desc.lbo * 8)]
         k_modes = [(groups, width), (_whole(per_step, groups, "ks"), desc.sbo * 8)]
     k_modes += [(extent, stride * 8) for extent, stride in as_modes(starts_bytes)]
-    linear = strided_over({row_name: row_modes, k_name: k_modes}, "bit").plus("bit", 8 * (desc.start + starts_bytes[0]))
-    if not pattern.bits:
-        return linear
-    # Counting rows from base_offset on: the swizzle of an address that much lower, put back where it was.
-    moved = desc.base_offset * 1024
-    return linear.plus("bit", -moved).swizzled("bit", pattern.bits, pattern.low + 3, 7 - pattern.low).plus("bit", moved)
+    return strided_over({row_name: row_modes, k_name: k_modes}, "bit").plus("bit", 8 * (desc.start + starts_bytes[0]))
 
 
 def as_modes(values: Sequence[int]) -> list[tuple[int, int]]:

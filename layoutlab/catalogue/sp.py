@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from typing import Literal
 
+from layoutlab.algebra import composition, zipped_divide
 from layoutlab.handoff import Handoff, Owner, Smem, Tile, Writer, handoff, smem, store, tcgen05_ld, umma_a
 from layoutlab.handoff.operand import SmemOperand
-from layoutlab.layout import Layout
+from layoutlab.layout import Layout, make_layout
+from layoutlab.swizzle import ComposedLayout
 
 ROWS = 128
 BITS = {"bf16": 16, "f16": 16, "e4m3": 8, "e5m2": 8}
@@ -37,9 +39,9 @@ def sP(
     P = Tile("P", m=ROWS, k=kv, bits=BITS[dtype])
     operand = SmemOperand(ROWS, kv, P.bits)
     owner = tcgen05_ld(f"32x32b.{load}").over(P, first_warp=first_warp)
-    swizzle = "" if write_swizzle == "none" else f"{operand.swizzle_text} o 0 o "
+    view = operand.layout if k_order == "012" else operand.matrix(k_order)
     storage = smem(
-        f"{swizzle}{operand.matrix(k_order)}",
+        view if write_swizzle == "none" else ComposedLayout(operand.swizzle, 0, view),
         over=P,
         base_bytes=base,
         align_bytes=1024,
@@ -47,12 +49,24 @@ def sP(
         swizzles="offsets" if write_swizzle == "relative" else "addresses",
     )
     reader = umma_a(operand.descriptor(start=base), P, starts_bytes=operand.starts_bytes)
-    return Handoff(P, writer=_writer(store, owner, storage, operand.matrix(k_order), head_dim), reader=reader)
+    writer = _writer(store, owner, storage, operand.matrix(k_order), int(load[1:]), head_dim)
+    return Handoff(P, writer=writer, reader=reader)
 
 
-def _writer(route: str, owner: Owner, sP: Smem, sP_2d: Layout, head_dim: int) -> Writer:
-    """The store of a route."""
-    element = owner.tile.bits
+def _writer(route: str, owner: Owner, sP: Smem, sP_2d: Layout, load: int, head_dim: int) -> Writer:
+    """The store of a route, its places from the algebra alone."""
+    element, (rows, columns) = owner.tile.bits, owner.tile.shape
     if route == "coordinate":  # sP[(m, k0), 0, (k1, k2)] = P, one element after the other
         return store(owner, sP, bits=element)
-    raise NotImplementedError(route)
+    if route == "composition":  # make_cotiled_copy over the unswizzled layout; the swizzle rides on the pointer
+        return store(owner, sP, bits=VECTOR_BITS, offsets=composition(sP_2d, owner.layout))
+    if route == "composition_raw":  # make_tiled_copy takes the same offsets for coordinates of its tile
+        return store(owner, sP, bits=element, through=composition(sP_2d, owner.layout))
+    if route == "tiled_copy_d":  # make_tiled_copy_D: the thread-value layout of one load, over the tile in steps of it
+        tile, steps = zipped_divide(Layout((rows, columns)), (rows, load))
+        one = composition(tile, Layout(((32, rows // 32), load), ((1, 32), rows)))
+        return store(owner, sP, bits=VECTOR_BITS, through=make_layout(one[0], make_layout(one[1], steps)))
+    # make_tiled_copy_C: the MMA has one thread, so every thread claims all of its (rows, head_dim) tile from the first
+    # element on. It holds `columns` values, which go to the first places that it claims.
+    claimed = Layout((1, rows * head_dim), (0, 1))
+    return store(owner, sP, bits=element, through=Layout((rows, columns), (claimed[0].stride, claimed[1].stride)))

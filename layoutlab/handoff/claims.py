@@ -25,7 +25,6 @@ from layoutlab.handoff.reader import Reader
 from layoutlab.handoff.tile import Tile
 from layoutlab.handoff.verdict import Answer, Claim, Location, Witness
 from layoutlab.handoff.writer import Writer
-from layoutlab.swizzle import Swizzle
 
 TABLE, WALK, RULES = "normal form", "enumeration", "rules"
 LANE_BITS = 512 * 32
@@ -256,9 +255,8 @@ def exclusive(q: Question, place: Claim) -> Claim:
 
     def table() -> Claim:
         # A swizzle moves whole elements to places of their own: two that share a place after it share one before it.
-        staged = q.write.before is not None and q.write.swizzle is not None and _whole(q.write.swizzle, q.tile.bits)
-        write = q.write.before.table if staged and q.write.before else q.write.table
-        write = write.plus("bit", -write.rows["bit"].get(ONE, 0)) if staged else write
+        write = (q.write.before or q.write).table
+        write = write.plus("bit", -write.rows["bit"].get(ONE, 0))
         if any(s % q.tile.bits for t, s in write.rows["bit"].items() if t):
             raise LayoutError(f"elements of {q.tile.bits} bits do not start at multiples of their width")
         if _injective(write):
@@ -280,11 +278,6 @@ def exclusive(q: Question, place: Claim) -> Claim:
         return _shared(q, pair, WALK, walked, f"no normal form: {reason}")
 
     return _by_table_or_walk("exclusive", size, table, walk)
-
-
-def _whole(swizzle: Swizzle, bits: int) -> bool:
-    """Whether a swizzle of bits moves elements of this width whole."""
-    return (1 << min(swizzle.base, swizzle.base + swizzle.shift)) % bits == 0
 
 
 def _injective(write: Map) -> bool:
@@ -352,7 +345,7 @@ def inside(q: Question) -> Claim:
 
 def _reach(write: Places, bits: int) -> range:
     """The bits that writes may touch: a swizzle of whole elements stays in the spans that it permutes."""
-    if write.before is None or write.swizzle is None or not _whole(write.swizzle, bits):
+    if write.before is None or write.swizzle is None:
         low, high = write.table.bounds("bit")
         return range(low, high + bits)
     table = write.before.table

@@ -10,7 +10,6 @@ from typing import Any
 
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.claims import Question, decide
-from layoutlab.handoff.explain import explain
 from layoutlab.handoff.reader import Reader, declared
 from layoutlab.handoff.settings import Settings
 from layoutlab.handoff.tile import Tile
@@ -133,8 +132,12 @@ def verify(h: Handoff | Case) -> Verdict:
     start = perf_counter()
     claims = decide(question)
     seconds = perf_counter() - start
-    wrong = any(claim.verdict == "refuted" for claim in claims)
-    return Verdict(made, claims, explain(question) if wrong else (), seconds)
+    explanation: tuple[str, ...] = ()
+    if any(claim.name == "placed" and claim.verdict == "refuted" for claim in claims):
+        from layoutlab.handoff.explain import explain
+
+        explanation = explain(question)
+    return Verdict(made, claims, explanation, seconds)
 
 
 def _assert(h: Handoff | Case, *names: str) -> Verdict:

@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import prod
 from typing import Literal
 
 from layoutlab.digits import ONE, Digit, Map, Term
@@ -150,7 +151,9 @@ def _narrow(axis: str, digits: list[Digit], wrote: Form, names: Names) -> Differ
     all_of_it = [names[d] for d in wrote.steps if names[d][0] == axis]
     weights = sorted(names[d][1] for d in digits)
     if len(digits) == len(all_of_it):
-        return Difference("narrow", f"a narrower tile: {axis} moves nothing of what is written")
+        all_of_them = prod(d[2] for d in all_of_it)
+        text = f"{axis} moves nothing of what is written: all {all_of_them} of {axis} land on the same places"
+        return Difference("narrow", f"a narrower tile: {text}")
     steps = ", ".join(map(str, weights))
     top = sorted(d[1] for d in all_of_it)[-len(digits) :]
     end = f", as if its tile ended at {axis}={weights[0] - 1}" if weights == top else ""
@@ -197,9 +200,13 @@ def _of_patterns(wrote: Form, wanted: Form) -> list[Difference]:
     higher = {low - other for (low, _), (other, _) in zip(sorted(wrote.pattern), sorted(wanted.pattern), strict=False)}
     unit = ""
     if len(higher) == 1 and wrote.pattern == {(low + (by := min(higher)), high + by) for low, high in wanted.pattern}:
-        unit = f": the same pattern, counted in units {_times(Fraction(2) ** min(higher))} as large"
+        unit = f": the same pattern {_bits(by)}, so its units are {_times(Fraction(2) ** by)} as large"
     text = f"a swizzle: the reader xors {_xors(wanted)}, the writer xors {_xors(wrote)}{unit}"
     return [Difference("swizzle", text)]
+
+
+def _bits(by: int) -> str:
+    return f"{abs(by)} bit{'s' if abs(by) > 1 else ''} {'higher' if by > 0 else 'lower'}"
 
 
 def _xors(form: Form) -> str:

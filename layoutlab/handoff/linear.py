@@ -1,6 +1,6 @@
 """Maps of bits, as linear algebra over {0, 1}: which indices share a location, which locations are reached.
 
-Where every digit is a bit and every step a power of two of its own, each index bit flips a fixed set of output bits:
+Where every digit is a bit and no two steps share a bit, each index bit flips a fixed set of output bits:
 
 >>> from layoutlab.digits import strided
 >>> swizzled = strided("byte", m=[(8, 128)], k=[(8, 16)]).swizzled("byte", 3, 4, 3)
@@ -25,13 +25,14 @@ WIDTH = 64
 class Linear:
     """index bits -> output bits: the constant, and what each digit flips, the fastest digit first."""
 
+    axes: tuple[str, ...]
     digits: tuple[Digit, ...]
     vectors: tuple[int, ...]
     constant: int
 
     @classmethod
     def of(cls, m: Map) -> Linear:
-        """The view of a map; raises LayoutError where it has none: a digit that is no bit, or steps that carry."""
+        """The view of a map; raises LayoutError where it has none: a digit that is no bit, or steps that share bits."""
         digits = tuple(reversed(m.digits))
         flips, constant = dict.fromkeys(digits, 0), 0
         if other := next((d for d in digits if d[2] != 2), None):
@@ -42,8 +43,8 @@ class Linear:
                 if not term:
                     continue
                 size = abs(step)
-                if size & (size - 1) or taken & size:
-                    raise LayoutError(f"{out}: the step {step} is no bit of its own")
+                if taken & size:
+                    raise LayoutError(f"{out}: the step {step} shares a bit with another one")
                 taken |= size
                 if step < 0:  # base - step * x is (base - step) + step * (1 - x)
                     base, inverted = base + step, inverted | size
@@ -52,11 +53,11 @@ class Linear:
             if base < 0 or base & taken or (base | taken) >> WIDTH:
                 raise LayoutError(f"{out}: the base {base} carries into the steps")
             constant ^= (base ^ inverted) << WIDTH * shift
-        return cls(digits, tuple(flips[d] for d in digits), constant)
+        return cls(tuple(m.axes), digits, tuple(flips[d] for d in digits), constant)
 
     def index(self, mask: int) -> dict[str, int]:
         """The index whose bits, the fastest digit lowest, are `mask`."""
-        at = {axis: 0 for axis, _, _ in reversed(self.digits)}
+        at = dict.fromkeys(self.axes, 0)
         for i, (axis, weight, _) in enumerate(self.digits):
             at[axis] += weight * (mask >> i & 1)
         return at
@@ -121,7 +122,8 @@ def first_outside(reached: Linear, wanted: Linear) -> dict[str, int] | None:
 
 def equal_points(a: Linear, b: Linear) -> int:
     """At how many indices the two, of the same digits, give the same output."""
-    difference = Linear(a.digits, tuple(x ^ y for x, y in zip(a.vectors, b.vectors, strict=True)), a.constant ^ b.constant)
+    vectors = tuple(x ^ y for x, y in zip(a.vectors, b.vectors, strict=True))
+    difference = Linear(a.axes, a.digits, vectors, a.constant ^ b.constant)
     span = Span()
     for i, vector in enumerate(difference.vectors):
         span.add(vector, 1 << i)

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from layoutlab.errors import LayoutError
 from layoutlab.layout import Layout
-from layoutlab.swizzle import ComposedLayout, Swizzle
+from layoutlab.swizzle import ComposedLayout
 
 
 def read_layout(value: Any, what: str) -> Layout | ComposedLayout:
-    """The layout that a slot was given; a live DSL object is read by what it prints."""
+    """The layout that a slot was given; a live DSL object is read by what it prints.
+
+    >>> read_layout("(_8,_64):(_64,_1)", "sP")
+    (8,64):(64,1)
+    """
     if isinstance(value, (Layout, ComposedLayout)):
         return value
-    text = str(value)
+    from layoutlab.text import parse_layout  # strings are met in few runs, and it takes a while to load
+
     try:
-        return _parse(text)
+        return parse_layout(str(value))
     except LayoutError as error:
         raise LayoutError(f"{what}: {error}") from error
-
-
-def _parse(text: str) -> Layout | ComposedLayout:
-    m = re.fullmatch(r"S<(\d+),(\d+),(\d+)>\s*o\s*0\s*o\s*(.*)", text.strip())
-    if m:
-        layout = _parse(m[4])
-        assert isinstance(layout, Layout)
-        return ComposedLayout(Swizzle(int(m[1]), int(m[2]), int(m[3])), 0, layout)
-    shape, _, stride = text.partition(":")
-    if not re.fullmatch(r"[\d(),\s]+", text.replace(":", "")) or not stride:
-        raise LayoutError(f"{text!r} is no layout")
-    return Layout(eval(shape), eval(stride))

@@ -13,12 +13,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from layoutlab.atoms.descriptors import SmemDescriptor
+from layoutlab.atoms.operand import K_BYTES
 from layoutlab.errors import LayoutError
 from layoutlab.layout import Layout
-
-K_BYTES = 32
-"""Bytes of K that one instruction takes from each row."""
-
+from layoutlab.swizzle import Swizzle
 
 @dataclass(frozen=True)
 class SmemOperand:
@@ -46,9 +44,9 @@ class SmemOperand:
         return 128 if row % 128 == 0 else 64 if row % 64 == 0 else 32
 
     @property
-    def swizzle_text(self) -> str:
-        """The atom's swizzle of byte addresses, as CuTe prints it."""
-        return f"S<{self.swizzle_bytes.bit_length() - 5},4,3>"
+    def swizzle(self) -> Swizzle:
+        """The atom's swizzle, as CuTe prints it beside a pointer: of byte addresses."""
+        return Swizzle(self.swizzle_bytes.bit_length() - 5, 4, 3)
 
     @property
     def k_parts(self) -> tuple[int, int, int]:

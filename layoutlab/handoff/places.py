@@ -129,13 +129,16 @@ def strided_places(modes: Mapping[str, Modes], out: str) -> Places:
 
 
 def strided_at(modes: Modes, index: Any) -> Any:
-    """One axis's share of a location: the index taken apart, each part times its stride."""
+    """One axis's share of a location: the index taken apart, each part times its stride.
+
+    An index past the end goes on along the last part, as CuTe's natural extension does.
+    """
     total, weight = index * 0, 1
-    for extent, stride in modes:
+    for extent, stride in modes[:-1]:
         if stride and extent > 1:
             total = total + index // weight % extent * stride
         weight *= extent
-    return total
+    return total + index // weight * modes[-1][1] if modes else total
 
 
 def split_at(modes: Modes, *extents: int) -> list[list[tuple[int, int]]]:

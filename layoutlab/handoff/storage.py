@@ -99,6 +99,29 @@ class Smem:
             rules.append(Rule("offsets may be swizzled only at an aligned base", fault))
         return rules
 
+    @property
+    def code(self) -> str:
+        """The expression that makes this buffer."""
+        inner = self.layout.inner if isinstance(self.layout, ComposedLayout) else None
+        by_elements = isinstance(inner, Swizzle) and self.swizzle != _in_bits(inner, self.tile, "bytes")
+        options = [
+            f"base_bytes={self.base_bytes}" if self.base_bytes else "",
+            f"align_bytes={self.align_bytes}",
+            'swizzle_unit="elements"' if by_elements else "",
+            'swizzles="offsets"' if self.swizzles == "offsets" else "",
+        ]
+        return f'll.smem("{self.layout}", over={self.tile.name}, {", ".join(filter(None, options))})'
+
+    def spoken(self) -> str:
+        """The layout with its units, and the bytes that it takes."""
+        axes = ",".join(self.tile.extents)
+        what = ""
+        if self.swizzle is not None:
+            low = 1 << max(0, self.swizzle.base - 3)
+            what = f", swizzle of {self.swizzles} in chunks of {low} bytes"
+        start, stop = self.cells.start // 8, self.cells.stop // 8
+        return f"{self.layout}   ({axes}) -> {self.tile.bits}-bit elements{what}, bytes {start} to {stop - 1}"
+
     def __str__(self) -> str:
         return str(self.layout)
 
@@ -154,8 +177,15 @@ def _parts(
         if value.inner is None:
             return value.outer, None, value.offset
         raise LayoutError(f"{label}: {value} composes two layouts; give their composition")
-    swizzle = value.inner
+    return value.outer, _in_bits(value.inner, tile, unit), value.offset
+
+
+def _in_bits(swizzle: Swizzle, tile: Tile, unit: str) -> Swizzle:
+    """A swizzle as it acts on bits of memory; one that carries no unit counts `unit`."""
     if swizzle.unit_bits is None:
-        bits = 8 if unit == "bytes" else tile.bits
-        swizzle = Swizzle(swizzle.bits, swizzle.base, swizzle.shift, bits)
-    return value.outer, swizzle.counted_in(1), value.offset
+        swizzle = Swizzle(swizzle.bits, swizzle.base, swizzle.shift, 8 if unit == "bytes" else tile.bits)
+    found = swizzle.counted_in(1)
+    chunk = 1 << min(found.base, found.base + found.shift)
+    if found.bits and chunk % tile.bits:
+        raise LayoutError(f"{swizzle} moves chunks of {chunk} bits, which cuts elements of {tile}")
+    return found

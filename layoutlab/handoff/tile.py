@@ -47,11 +47,12 @@ class Tile:
         return tuple(self.extents.values())
 
     def unravel(self) -> Places:
-        """flat -> coordinates."""
+        """flat -> coordinates; a flat index past the end goes on along the last coordinate."""
         parts, weight = list[Places](), 1
         for axis, extent in self.extents.items():
             above = self.size // (weight * extent)
-            parts.append(strided_places({"flat": [(weight, 0), (extent, 1), (above, 0)]}, axis))
+            modes = [(weight, 0), (extent, 1)] if above == 1 else [(weight, 0), (extent, 1), (above, 0)]
+            parts.append(strided_places({"flat": modes}, axis))
             weight *= extent
         first, *more = parts
         for part in more:

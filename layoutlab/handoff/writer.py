@@ -24,7 +24,7 @@ from layoutlab.handoff.places import Places, strided_places
 from layoutlab.handoff.rule import Rule
 from layoutlab.handoff.storage import Smem
 from layoutlab.handoff.tile import Tile
-from layoutlab.int_tuple import Basis, to_text
+from layoutlab.int_tuple import Basis
 from layoutlab.layout import Layout
 from layoutlab.swizzle import ComposedLayout
 
@@ -35,17 +35,21 @@ def _no_rules() -> list[Rule]:
 
 @dataclass(frozen=True, eq=False)
 class Owner:
-    """Who holds which element: `places` goes (t, v) -> coordinates; t counts from `first_thread` of the block."""
+    """Who holds which element: `places` goes (t, v) -> coordinates; t counts from `first_thread` of the block.
+
+    `layout` says the same as CuTe does: (T, V) -> flat coordinate of the tile, or coordinates where its strides are bases.
+    """
 
     tile: Tile
     places: Places
-    text: str
+    layout: Layout
     source: str
+    code: str
     first_thread: int = 0
     rules: Callable[[], list[Rule]] = field(default=_no_rules, repr=False)
 
     def __str__(self) -> str:
-        return self.text
+        return str(self.layout)
 
 
 @dataclass(frozen=True)
@@ -67,15 +71,14 @@ class TmemLoad:
         if rows > LANES or rows % WARP_LANES:
             raise LayoutError(f"{tile}: {rows} rows are no whole number of warps' 32 lanes, at most {LANES}")
         steps, warps = -(-columns // self.atom.columns), rows // WARP_LANES
-        places = strided_places({"t": [(rows, 1)], "v": [(1, 0)]}, m).beside(
-            strided_places({"t": [(1, 0)], "v": [(steps * self.atom.columns, 1)]}, k)
-        )
-        places = _over(places, rows, steps * self.atom.columns, m, k)
+        threads = strided_places({"t": [(rows, 1)]}, m)
+        places = threads.beside(strided_places({"v": [(steps * self.atom.columns, 1)]}, k))
         shape, stride = ((WARP_LANES, warps), (self.atom.registers, steps)), ((1, 32), (rows, rows * self.atom.columns))
-        text = f"{to_text(shape)}:{to_text(stride)}"
-        return Owner(
-            tile, places, text, f"modelled: {self.atom}", first_warp * 32, lambda: self._rules(tile, first_warp)
-        )
+        layout = Layout(shape, stride)
+        warp = f", first_warp={first_warp}" if first_warp else ""
+        code = f'll.tcgen05_ld("{self.atom.shape}.x{self.atom.repeat}").over({tile.name}{warp})'
+        rules = lambda: self._rules(tile, first_warp)  # noqa: E731
+        return Owner(tile, places, layout, f"modelled: {self.atom}", code, first_warp * 32, rules)
 
     def _rules(self, tile: Tile, first_warp: int) -> list[Rule]:
         rows, columns = tile.shape
@@ -88,11 +91,6 @@ class TmemLoad:
                 f"{-(-columns // width) * width} columns; x{fits} divides them, in {columns // fits} steps"
             )
         return [Rule("the columns of a load divide the tile's", whole), _lanes_rule(rows, first_warp)]
-
-
-def _over(places: Places, rows: int, columns: int, m: str, k: str) -> Places:
-    threads, values = strided_places({"t": [(rows, 1)]}, m), strided_places({"v": [(columns, 1)]}, k)
-    return threads.beside(values)
 
 
 def _lanes_rule(rows: int, first_warp: int) -> Rule:
@@ -127,7 +125,9 @@ def owned(layout: Any, tile: Tile, *, first_thread: int = 0) -> Owner:
     value = read_layout(layout, f"owner of {tile.name}")
     if isinstance(value, ComposedLayout) or value.rank() != 2:
         raise LayoutError(f"owner of {tile.name}: {value} is no (thread, value) layout of two modes")
-    return Owner(tile, _owner_places(value, tile), str(value), "declared", first_thread)
+    thread = f", first_thread={first_thread}" if first_thread else ""
+    code = f'll.owned("{value}", {tile.name}{thread})'
+    return Owner(tile, _owner_places(value, tile), value, "declared", code, first_thread)
 
 
 def _owner_places(value: Layout, tile: Tile) -> Places:
@@ -172,8 +172,8 @@ class Writer:
     storage: Smem
     write: Places
     bits: int
-    text: str
-    source: str
+    route: str  # how the store finds its places
+    code: str
     space: str = "smem"
 
     @property
@@ -259,14 +259,18 @@ def store(owner: Any, storage: Smem, *, bits: int, through: Any = None, offsets:
         raise LayoutError(f"the owner holds tile {who.tile} and the storage has {storage.tile}")
     if through is not None and offsets is not None:
         raise LayoutError("a store goes through a tile's coordinates or by memory offsets, not both")
+    way = "" if offsets is through is None else f", {'offsets' if through is None else 'through'}"
+    if way:
+        layout = _plain_tv(through if offsets is None else offsets, way[2:], who)
+        way += f'="{layout}"'
+    code = f"ll.store(owner, {storage.name}, bits={bits}{way})"
     if offsets is not None:
-        layout = _plain_tv(offsets, "offsets", who)
-        return Writer(who, storage, storage.locate(tv_places(layout, "element")), bits, str(layout), "offsets in elements")
+        write = storage.locate(tv_places(layout, "element"))
+        return Writer(who, storage, write, bits, f"at element offsets {layout}", code)
     if through is not None:
-        layout = _plain_tv(through, "through", who)
         at = storage.tile.unravel().after(tv_places(layout, "flat"))
-        return Writer(who, storage, storage.places.after(at), bits, str(layout), "coordinates of the tile")
-    return Writer(who, storage, storage.places.after(who.places), bits, str(who), "the owner's coordinates")
+        return Writer(who, storage, storage.places.after(at), bits, f"at coordinates {layout}", code)
+    return Writer(who, storage, storage.places.after(who.places), bits, "at the owner's coordinates", code)
 
 
 def _plain_tv(value: Any, what: str, owner: Owner) -> Layout:

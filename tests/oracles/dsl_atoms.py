@@ -1,6 +1,6 @@
 """Prints what CuTe DSL says of its atoms, one JSON object a line; run in a process of its own, no GPU needed.
 
-CUTE_DSL_ARCH=sm_100a CUTE_DSL_DRYRUN=1 python dsl_atoms.py copies|mmas|layouts|tmem
+CUTE_DSL_ARCH=sm_100a CUTE_DSL_DRYRUN=1 python dsl_atoms.py copies|warp_mmas|wgmmas|tmem|layouts
 """
 
 import json
@@ -92,5 +92,34 @@ def wgmmas():
             tried("wgmma", f"n{n}.I8.{source.name}", mma_facts, make)
 
 
+def tmem_facts(op, a_from_tmem):
+    """The accumulator's fragment over one instruction, and A's where it stands in Tensor Memory."""
+    mma = cute.make_tiled_mma(op)
+    m, n = op.shape_mnk[0], op.shape_mnk[1]
+    facts = {"c": mma.make_fragment_C(mma.partition_shape_C((m, n))).layout}
+    if a_from_tmem:
+        k = 4 * 256 // op.a_dtype.width
+        facts["a"] = mma.make_fragment_A(mma.partition_shape_A((m, k))).layout
+    return facts
+
+
+@cute.jit
+def tmem():
+    K = cute.nvgpu.OperandMajorMode.K
+    for group in tcgen05.CtaGroup:
+        for source in tcgen05.OperandSource:
+            for m in (64, 128, 256):
+                for n in (32, 64, 96, 128, 256):
+                    a_tmem = source is tcgen05.OperandSource.TMEM
+                    tail = f"m{m}n{n}.{group.name}.{source.name}"
+                    for ab, acc in ((F16, F32), (BF16, F32), (F16, F16)):
+                        make = (tcgen05.MmaF16BF16Op, ab, acc, (m, n, 16), group, source, K, K)
+                        tried("tmem", f"f16.{acc.width}.{tail}", tmem_facts, make, a_tmem)
+                    make = (tcgen05.MmaTF32Op, (m, n, 8), group, source, K, K)
+                    tried("tmem", f"tf32.32.{tail}", tmem_facts, make, a_tmem)
+                    make = (tcgen05.MmaF8F6F4Op, E4M3, E4M3, F32, (m, n, 32), group, source, K, K)
+                    tried("tmem", f"f8.32.{tail}", tmem_facts, make, a_tmem)
+
+
 if __name__ == "__main__":
-    {"copies": copies, "warp_mmas": warp_mmas, "wgmmas": wgmmas}[sys.argv[1]]()
+    {"copies": copies, "warp_mmas": warp_mmas, "wgmmas": wgmmas, "tmem": tmem}[sys.argv[1]]()

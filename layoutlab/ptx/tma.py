@@ -1,0 +1,64 @@
+"""tma: the 128-byte tensor map, decoded, and the boxes that it moves.
+
+The map's form is opaque in the documentation; the field positions are read off maps that CuTe DSL assembles in host code.
+Dimension 0 is the fastest. All sizes and strides are in bytes here except the box and the extents, which are in elements.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+# Field [7,11) of word 2, by what CuTe DSL writes for each element type: name, bytes.
+ELEMENT_TYPES = {
+    0: ("u8", 1), 1: ("u16", 2), 2: ("u32", 4), 3: ("s32", 4), 4: ("u64", 8), 5: ("s64", 8), 6: ("f16", 2),
+    7: ("f32", 4), 9: ("f64", 8), 10: ("bf16", 2), 11: ("tf32", 4),
+}  # fmt: skip
+SWIZZLE_BYTES = (0, 32, 64, 128)
+
+
+@dataclass(frozen=True)
+class TensorMap:
+    """A decoded tensor map: where the tensor is, its extents and strides, the box and how it lies in shared memory."""
+
+    address: int
+    element: str
+    element_bytes: int
+    extents: tuple[int, ...]
+    strides: tuple[int, ...]  # bytes, of dimensions 0, 1, ...; the first is the element's size
+    box: tuple[int, ...]
+    swizzle: int
+    interleave: int = 0
+    nan_fill: bool = False
+    element_strides: tuple[int, ...] = (1, 1, 1, 1, 1)
+
+    @property
+    def box_bytes(self) -> int:
+        total = self.element_bytes
+        for extent in self.box:
+            total *= extent
+        return total
+
+
+def decode_tensor_map(data: bytes) -> TensorMap | None:
+    """Decode a tensor map; None when the 128 bytes cannot be one."""
+    words = struct.unpack("<16Q", data)
+    low, high = words[1] & 0xFFFFFFFF, words[1] >> 32
+    rank = ((low >> 4) & 7) + 1
+    kind = (low >> 7) & 15
+    if rank > 5 or kind not in ELEMENT_TYPES or words[0] == 0 or words[0] >> 57:
+        return None
+    name, size = ELEMENT_TYPES[kind]
+    low_bits = (high, words[2] & 0xFFFFFFFF, words[2] >> 32, words[3] & 0xFFFFFFFF)
+    upper = words[3] >> 32
+    strides = [size] + [16 * (bits | ((upper >> (4 * i)) & 15) << 32) for i, bits in enumerate(low_bits)]
+    extents = [
+        (words[4] & 0xFFFFFFFF) + 1, (words[4] >> 32) + 1, (words[5] & 0xFFFFFFFF) + 1, (words[5] >> 32) + 1,
+        (words[6] & 0xFFFFFFFF) + 1,
+    ]  # fmt: skip
+    traversal = tuple(((words[6] >> (32 + 3 * i)) & 7) + 1 for i in range(5))
+    box = [(words[6] >> 56) + 1] + [((words[7] >> (8 * i)) & 255) + 1 for i in range(4)]
+    return TensorMap(
+        words[0], name, size, tuple(extents[:rank]), tuple(strides[:rank]), tuple(box[:rank]),
+        SWIZZLE_BYTES[(low >> 13) & 3], (low >> 11) & 3, bool((low >> 15) & 1), traversal,
+    )  # fmt: skip
