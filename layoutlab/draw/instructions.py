@@ -13,7 +13,7 @@ from typing import Any
 from layoutlab.draw.picture import Band, Items, Line, Picture
 from layoutlab.draw.views import (
     OWNER, TMEM_COLUMN_BITS, Choice, as_grid, by_owner, chosen, grid_shape, kept, locations, memory_panel,
-    ownership_items, ownership_picture, tile_panel, tmem_panel, with_places, with_warps,
+    ownership_items, ownership_picture, shared, tile_panel, tmem_panel, with_places, with_warps,
 )  # fmt: skip
 from layoutlab.errors import LayoutError
 from layoutlab.int_tuple import flatten, modes, product
@@ -154,7 +154,8 @@ def _operands_picture(found: dict[str, Items], choice: Choice, title: str) -> Pi
             title_ = f"{letter}: {tall} x {wide} ({axes[0]}, {axes[1]})"
             panels.append(tile_panel(shown, axes[0], axes[1], OWNER, title_, letter.lower(), present=here))
     picture = Picture(
-        choice.title or title, items, panels, choice.colour or by_owner(items), coordinate=("operand", "m", "n", "k")
+        choice.title or title, items, panels, choice.colour or by_owner(items),
+        tuple(f"{p.title[0]}: {note}" for p in panels for note in shared(p)), coordinate=("operand", "m", "n", "k"),
     )
     return chosen(picture, choice)
 
