@@ -13,7 +13,8 @@ from tests.oracles import dsl
 
 TYPES = {
     "Float16": "f16", "BFloat16": "bf16", "Float32": "f32", "Int8": "s8", "Uint8": "u8", "Int32": "s32",
-    "Float8E4M3FN": "e4m3", "Float8E5M2": "e5m2", "Float4E2M1FN": "e2m1", "Float6E3M2FN": "e3m2", "Float6E2M3FN": "e2m3",
+    "Float8E4M3FN": "e4m3", "Float8E5M2": "e5m2",
+    "Float4E2M1FN": "e2m1", "Float6E3M2FN": "e3m2", "Float6E2M3FN": "e2m3",
 }  # fmt: skip
 MAJOR = ("K", "MN")
 

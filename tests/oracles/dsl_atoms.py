@@ -94,6 +94,18 @@ def wgmmas():
             tried("wgmma", f"n{n}.I8.{source.name}", mma_facts, make)
 
 
+@cute.jit
+def layouts_a():
+    from cutlass.utils import blackwell_helpers
+
+    K, ONE = cute.nvgpu.OperandMajorMode.K, tcgen05.CtaGroup.ONE
+    for name, dtype in (("bf16", BF16), ("f16", F16), ("e4m3", E4M3), ("e5m2", E5M2)):
+        for kv in (64, 128, 256):
+            mma = blackwell_helpers.make_trivial_tiled_mma(dtype, dtype, K, K, F32, ONE, (128, 64))
+            layout = blackwell_helpers.make_smem_layout_a(mma, (128, 64, kv), dtype, 1)
+            say("layout_a", dtype=name, kv=kv, swizzle=layout.inner, outer=layout.outer)
+
+
 def tmem_facts(op, a_from_tmem):
     """The accumulator's fragment over one instruction, and A's where it stands in Tensor Memory."""
     mma = cute.make_tiled_mma(op)
@@ -237,7 +249,7 @@ def descriptors():
                     say("descriptor", word=f"{constant[register] & (1 << 64) - 1:#x}", **fact)
 
 
-GROUPS = [copies, warp_mmas, wgmmas, tmem, scales, idescs, descriptors]
+GROUPS = [copies, warp_mmas, wgmmas, tmem, scales, idescs, descriptors, layouts_a]
 
 if __name__ == "__main__":
     next(group for group in GROUPS if group.__name__ == sys.argv[1])()
