@@ -218,11 +218,14 @@ class ElfSymbols:
 def elf_symbols(image: bytes) -> ElfSymbols:
     """Read the symbol table of a 64-bit little-endian ELF object (ELF-64 object file format, chapter 5)."""
     if image[:6] != b"\x7fELF\x02\x01":
-        raise LayoutError("launch capture reads 64-bit little-endian ELF objects: this host's object is of another form")
+        raise LayoutError(
+            "launch capture reads 64-bit little-endian ELF objects: this host's object is of another form"
+        )
     table_at = struct.unpack_from("<Q", image, 40)[0]
     entry_size, count = struct.unpack_from("<HH", image, 58)
     sections = [struct.unpack_from("<IIQQQQIIQQ", image, table_at + entry_size * i) for i in range(count)]
-    defined, undefined = [], []
+    defined: list[str] = []
+    undefined: list[str] = []
     for _, kind, _, _, offset, size, link, _, _, _ in sections:
         if kind != 2:  # SHT_SYMTAB
             continue

@@ -22,7 +22,6 @@ from layoutlab.swizzle import ComposedLayout, Swizzle
 from layoutlab.text import parse
 from layoutlab.text.records import Tensor
 
-BUFFER_ALIGN_BYTES = 1024
 STORE_BITS = {"b8": 8, "b16": 16, "b32": 32, "b64": 64, "v2.b32": 64, "v4.b32": 128, "v2.b64": 128}
 
 
@@ -62,8 +61,9 @@ def _writer(trace: SPTrace, tile: Tile, owner: Owner) -> Writer:
         through = _thread_value(_copy_threads(trace, tile), trace.writer["threads"], tile, "writer")
         if _size(through[1]) > values:  # a copy that claims more than a thread holds stores what it holds
             through = _joined(through[0], composition(through[1], Layout(values)))
-        source = trace.provenance["writer.partition"]
-    return replace(store(owner, storage, bits=_store_bits(trace), through=through), source=f"traced: {source}")
+        source = trace.provenance["writer.threads"]
+    made = store(owner, storage, bits=_store_bits(trace), through=through)
+    return replace(made, route=f"{made.route}, traced: {source}")
 
 
 def _reader(trace: SPTrace, tile: Tile) -> Reader:
@@ -95,19 +95,13 @@ def _storage(trace: SPTrace, text: str, tile: Tile) -> Smem:
     tensor = parse(text)
     if not isinstance(tensor, Tensor):
         raise LayoutError(f"{text} is no tensor in shared memory")
-    base = trace.storage["base_bytes"]
-    swizzle = getattr(tensor.iterator, "swizzle", None)
+    base, align = trace.storage["base_bytes"], parse(trace.storage["buffer"]).align_bytes
     if isinstance(tensor.layout, ComposedLayout):
-        return smem(
-            tensor.layout,
-            over=tile,
-            base_bytes=base,
-            align_bytes=BUFFER_ALIGN_BYTES,
-            swizzle_unit="elements",
-            swizzles="offsets",
-        )
+        units: dict[str, Any] = {"swizzle_unit": "elements", "swizzles": "offsets"}
+        return smem(tensor.layout, over=tile, base_bytes=base, align_bytes=align, **units)
+    swizzle = getattr(tensor.iterator, "swizzle", None)
     layout = tensor.layout if swizzle is None else ComposedLayout(swizzle, 0, tensor.layout)
-    return smem(layout, over=tile, base_bytes=base, align_bytes=BUFFER_ALIGN_BYTES)
+    return smem(layout, over=tile, base_bytes=base, align_bytes=align)
 
 
 def _copy_threads(trace: SPTrace, tile: Tile) -> Layout:
