@@ -86,13 +86,14 @@ def count_where(axes: Mapping[str, int], holds: Callable[..., Any]) -> tuple[int
 def first_shared(
     axes: Mapping[str, int], place: Callable[..., Any], identity: Callable[..., Any], width: int
 ) -> tuple[tuple[dict[str, int], dict[str, int]] | None, int]:
-    """The first index that takes a cell which a different element has already, that other index, and the points computed.
+    """The first index that takes a cell which a different element has already, that other index, and the points
+    computed.
 
     >>> first_shared({"t": 4, "v": 2}, lambda t, v: (t % 3) * 16 + v * 8, lambda t, v: t * 2 + v, 8)
     (({'t': 3, 'v': 0}, {'t': 0, 'v': 0}), 16)
 
-    Element i lies in cells place(i) to place(i) + width - 1. Points are walked once to find the range, and once more for
-    each window of it.
+    Element i lies in cells place(i) to place(i) + width - 1. Points are walked once to find the range, and once more
+    for each window of it.
     """
     import numpy as np
 

@@ -29,10 +29,10 @@ def replay(
     """Run a compiled CuTe DSL function on CPU tensors, in place, and report instructions, seconds and warnings.
 
     `args` are what calling `compiled` would take: numpy arrays, torch CPU tensors, whatever has `__dlpack__`, and the
-    runtime tensors that `from_dlpack` makes of them. `schedule` times asynchronous work: "eager", "lazy" or "random" (from
-    `seed`). `provenance=True` remembers who wrote each byte. `buffers` names further tensors that pointers lead to. The
-    compile must have kept its PTX (CUTE_DSL_KEEP=ptx). Raises `LayoutError` when the launch cannot be captured and
-    `layoutlab.ptx.parse.PtxError` at the PTX line that the machine does not know or that goes wrong.
+    runtime tensors that `from_dlpack` makes of them. `schedule` times asynchronous work: "eager", "lazy" or "random"
+    (from `seed`). `provenance=True` remembers who wrote each byte. `buffers` names further tensors that pointers lead
+    to. The compile must have kept its PTX (CUTE_DSL_KEEP=ptx). Raises `LayoutError` when the launch cannot be captured
+    and `layoutlab.ptx.parse.PtxError` at the PTX line that the machine does not know or that goes wrong.
     """
     memory = GlobalMemory()
     for number, argument in enumerate([*args, *buffers]):

@@ -1,4 +1,5 @@
-"""Every claim about a handoff by walking all of it with numpy: no table, no chunk, nothing of `layoutlab.handoff` but its parts.
+"""Every claim about a handoff by walking all of it with numpy: no table, no chunk, nothing of `layoutlab.handoff` but
+its parts.
 
 Owner and storage are evaluated as the layouts that they print, the swizzle as the xor that it is.
 """
@@ -40,7 +41,9 @@ class Walk:
         missing = ~owned
         if not missing.any():
             filled = {int(b) + i for b in self.write for i in range(self.bits)}
-            missing = np.array([[any(int(b) + i not in filled for i in range(self.bits)) for b in r] for r in self.read])
+            missing = np.array(
+                [[any(int(b) + i not in filled for i in range(self.bits)) for b in r] for r in self.read]
+            )
         flat = missing.reshape(-1)
         return None if not flat.any() else divmod(int(flat.argmax()), columns)
 
@@ -85,3 +88,11 @@ def swizzled(h: Handoff, offset: Any) -> Any:
     address = offset + (base if s.swizzles == "addresses" else 0)
     mask = ((1 << inner.bits) - 1) << low
     return (address ^ (address >> inner.shift) & mask) + (0 if s.swizzles == "addresses" else base)
+
+
+def layout(text: str) -> Any:
+    """A static layout from its text."""
+    from layoutlab import Layout
+
+    shape, stride = (eval(part, {"__builtins__": {}}) for part in text.split(":"))
+    return Layout(shape, stride)

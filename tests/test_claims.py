@@ -204,6 +204,6 @@ def test_offsets_may_be_swizzled_only_where_the_buffer_is_aligned() -> None:
 
     assert legal(1024).verdict == "proved"
     assert legal(512).witness.message == (
-        "the writer swizzles offsets, whose pattern repeats every 1024 bytes, and the buffer is aligned to 512 bytes only: "
-        "align it to 1024, or swizzle addresses"
+        "the writer swizzles offsets, whose pattern repeats every 1024 bytes, and the buffer is aligned to 512 bytes "
+        "only: align it to 1024, or swizzle addresses"
     )

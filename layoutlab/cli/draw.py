@@ -126,6 +126,8 @@ def _journey(args: Any, format: str) -> str:
 
 def _subject(what: str, settings: list[str]) -> Any:
     """The one object that WHAT names; a text where it names none, which is then read as an expression."""
+    if ".py:" in what and (value := _value_of_file(what)) is not None:
+        return value
     found = _handoffs_named(what)
     if found is None:
         if settings:
@@ -135,6 +137,16 @@ def _subject(what: str, settings: list[str]) -> Any:
         names = ", ".join(f.__name__ for f in found)
         raise LayoutError(f"{what} has {len(found)} handoffs: {what}:NAME draws one ({names}), -o FILE.gv draws their graph")
     return _made(found[0], settings)
+
+
+def _value_of_file(what: str) -> Any:
+    """FILE.py:NAME where NAME is no handoff but a layout, say; None where it is a handoff, or nothing."""
+    from layoutlab.catalogue.files import load
+    from layoutlab.handoff import HandoffFunction
+
+    path, _, name = what.rpartition(":")
+    value = getattr(load(Path(path)), name, None)
+    return None if isinstance(value, HandoffFunction) else value
 
 
 def _handoffs(what: str, settings: list[str]) -> list[Any]:

@@ -224,7 +224,8 @@ def elf_symbols(image: bytes) -> ElfSymbols:
     table_at = struct.unpack_from("<Q", image, 40)[0]
     entry_size, count = struct.unpack_from("<HH", image, 58)
     sections = [struct.unpack_from("<IIQQQQIIQQ", image, table_at + entry_size * i) for i in range(count)]
-    defined, undefined = [], []
+    defined: list[str] = []
+    undefined: list[str] = []
     for _, kind, _, _, offset, size, link, _, _, _ in sections:
         if kind != 2:  # SHT_SYMTAB
             continue

@@ -11,8 +11,8 @@ from typing import Any
 
 from layoutlab.draw.picture import NOTHING, WRONG, Arrow, Band, Items, Line, Panel, Picture
 from layoutlab.draw.views import (
-    CHUNK_BYTES, CORE_ROWS, OWNER, TMEM_COLUMN_BITS, Choice, by_owner, chosen, kept, memory_panel, tile_panel, tmem_panel,
-    with_places, with_warps,
+    CHUNK_BYTES, CORE_ROWS, OWNER, TMEM_COLUMN_BITS, Choice, by_owner, chosen, kept, memory_panel, shared, tile_panel,
+    tmem_panel, with_places, with_warps,
 )  # fmt: skip
 from layoutlab.handoff.core import Handoff, verify
 from layoutlab.handoff.report import cost_line
@@ -43,7 +43,8 @@ def handoff_picture(what: Handoff | Verdict, choice: Choice = Choice()) -> Pictu
     panels.append(_reader_panel(made, items, row, col))
     title = choice.title or f"{short(made)}: {verdict.verdict}"
     picture = Picture(
-        title, items, panels, choice.colour or by_owner(items), _notes(verdict),
+        title, items, panels, choice.colour or by_owner(items),
+        (*_notes(verdict), *shared(panels[1], "places receive several elements")),
         _arrows(items, panels, verdict["placed"]), tuple(made.tile.extents), made.tile.bits,
         {"byte": "written at byte", "read": "read at byte", "step": "MMA step", "m": "m"},
     )  # fmt: skip
@@ -146,7 +147,8 @@ def _memory_panel(made: Handoff, items: Items, row: str, col: str, choice: Choic
         lines = OWNER
     if "lane" in items:
         return tmem_panel(items, made.tile.bits, lines, f"Tensor Memory: lanes and columns of tile {made.tile.name}")
-    title = f"memory: rows of 128 bytes under 32 banks, each cell its ({row}, {col})" if len(lines) > 1 else "memory"
+    cell = "thread and value" if choice.labels == "owner" else f"({row}, {col})" if len(lines) > 1 else col
+    title = f"memory: rows of 128 bytes under 32 banks, each cell its {cell}"
     wrong = items[WRONG]
     also = [b for b, w in zip(items["read"], wrong, strict=True) if w]
     return memory_panel(items, made.tile.bits, lines, title, count_banks=choice.count_banks, also=also)

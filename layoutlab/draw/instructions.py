@@ -13,13 +13,14 @@ from typing import Any
 from layoutlab.draw.picture import Band, Items, Line, Picture
 from layoutlab.draw.views import (
     OWNER, TMEM_COLUMN_BITS, Choice, as_grid, by_owner, chosen, grid_shape, kept, locations, memory_panel,
-    ownership_items, ownership_picture, tile_panel, tmem_panel, with_places, with_warps,
+    ownership_items, ownership_picture, shared, tile_panel, tmem_panel, with_places, with_warps,
 )  # fmt: skip
 from layoutlab.errors import LayoutError
 from layoutlab.int_tuple import flatten, modes, product
 from layoutlab.layout import Layout
 
 LANE_STEP = 1 << 16  # columns from one lane's address to the next one's
+_SHORT = {"cta": "cta", "lane": "L", "column": "C", "byte": "", "location": ""}
 REGISTER: tuple[Line, ...] = ((("T", "thread"),), (("R", "value"),))
 
 
@@ -153,7 +154,8 @@ def _operands_picture(found: dict[str, Items], choice: Choice, title: str) -> Pi
             title_ = f"{letter}: {tall} x {wide} ({axes[0]}, {axes[1]})"
             panels.append(tile_panel(shown, axes[0], axes[1], OWNER, title_, letter.lower(), present=here))
     picture = Picture(
-        choice.title or title, items, panels, choice.colour or by_owner(items), coordinate=("operand", "m", "n", "k")
+        choice.title or title, items, panels, choice.colour or by_owner(items),
+        tuple(f"{p.title[0]}: {note}" for p in panels for note in shared(p)), coordinate=("operand", "m", "n", "k"),
     )
     return chosen(picture, choice)
 
@@ -205,40 +207,89 @@ def tiled_copy_picture(copy: Any, choice: Choice = Choice()) -> Picture:
 
 
 def map_picture(table: Any, choice: Choice = Choice()) -> Picture:
-    """A table of digits with two index axes: the grid of its indices, and the memory where it gives bytes, bits or lanes."""
+    """A table of digits over one or two axes: the grid of its indices, and the memory where it gives bytes, bits or lanes."""
+    items, (row, col), bits = _indexed(table, choice)
+    items = kept(items, choice, row, col)
+    out = [o for o in table.rows if o in items and not (o == "bit" and {"byte", "column"} & items.keys())]
+    out += ["column"] if "column" in items and "column" not in out else []
+    out = [o for o in out if o != "cta" or len(set(items["cta"])) > 1]
+    lines: tuple[Line, ...] = tuple(((_SHORT.get(o, o[0].upper()), o),) for o in out[:3])
+    panels = [tile_panel(items, row, col, lines, f"{row} x {col}, each cell its {', '.join(out)}")]
+    where: tuple[Line, ...] = tuple(((a[0], a),) for a in (row, col) if a in table.extents)
+    if "lane" in items:
+        panels += _tmem_panels(items, bits, where)
+    elif "byte" in items:
+        panels.append(memory_panel(items, bits, where, "memory: rows of 128 bytes under 32 banks"))
+    colour = choice.colour or ("chunk" if "chunk" in items else f"{row} // 16" if "lane" in items else out[0])
+    picture = Picture(choice.title or str(table), items, panels, colour, coordinate=tuple(table.extents), bits=bits)
+    return chosen(picture, choice)
+
+
+def _indexed(table: Any, choice: Choice) -> tuple[Items, tuple[str, str], int]:
+    """Every index of a table with its outputs; the row and column axes; the bits of an element in memory."""
     import numpy as np
 
     axes = list(table.extents)
     if len(axes) not in (1, 2):
         raise LayoutError(f"this map takes {', '.join(axes)}: a grid has one or two axes")
-    row, col = axes if len(axes) == 2 else ("row", axes[0])
     grids = np.meshgrid(*(np.arange(table.extents[a]) for a in axes), indexing="ij")
     index = {a: g.ravel() for a, g in zip(axes, grids, strict=True)}
-    outputs = {o: np.broadcast_to(x, next(iter(index.values())).shape) for o, x in table(**index).items()}
-    items: Items = {a: x.tolist() for a, x in index.items()} | {o: x.tolist() for o, x in outputs.items()}
-    if len(axes) == 1:
-        items["row"] = [0] * len(items[col])
+    outputs = {o: np.broadcast_to(x, grids[0].size) for o, x in table(**index).items()}
+    items: Items = {name: values.tolist() for name, values in {**index, **outputs}.items()}
+    row, col = axes if len(axes) == 2 else ("row", axes[0])
+    items.setdefault(row, [0] * len(items[col]))
     bits = choice.bits or 8
     if "lane" in items:
-        items.setdefault("column", [b // TMEM_COLUMN_BITS for b in items.get("bit", [0] * len(items["lane"]))])
-        if "bit" not in items:
-            bits = choice.bits or TMEM_COLUMN_BITS
+        if "bit" in items:
+            items["column"] = [b // TMEM_COLUMN_BITS for b in items["bit"]]
+            bits = choice.bits or min(b for b in items["bit"] if b)
+        else:
             items["bit"] = [c * TMEM_COLUMN_BITS for c in items["column"]]
-    elif "bit" in items and "byte" not in items:
+            bits = TMEM_COLUMN_BITS
+    elif "bit" in items:
         items["byte"] = [b // 8 for b in items["bit"]]
-    if "byte" in items:
-        items = with_places(items)
-    items = kept(items, choice, row, col)
-    out = [o for o in outputs if o != "bit" or "byte" not in items]
-    lines: tuple[Line, ...] = tuple(((f"{o[0]}", o),) for o in out[:2])
-    panels = [tile_panel(items, row, col, lines, f"{row} x {col}, each cell its {' and '.join(out)}")]
-    where: tuple[Line, ...] = tuple(((a[0], a),) for a in (row, col) if a in axes)
-    if "lane" in items:
-        panels.append(tmem_panel(items, bits, where, "Tensor Memory: lanes and columns"))
-    elif "byte" in items:
-        panels.append(memory_panel(items, bits, where, "memory: rows of 128 bytes under 32 banks"))
-    colour = choice.colour or ("chunk" if "chunk" in items else "lane" if "lane" in items else out[0])
-    picture = Picture(choice.title or str(table), items, panels, colour, coordinate=tuple(axes), bits=bits)
+    return (with_places(items) if "byte" in items else items), (row, col), bits
+
+
+def _tmem_panels(items: Items, bits: int, where: tuple[Line, ...]) -> list[Any]:
+    """The Tensor Memory of each CTA."""
+    ctas = sorted(set(items.get("cta", [0])))
+    panels = []
+    for cta in ctas:
+        mine = [c == cta for c in items.get("cta", [0] * len(items["lane"]))]
+        there = {**items, "lane": [x if here else -1 for x, here in zip(items["lane"], mine, strict=True)]}
+        name = f" of CTA {cta}" if len(ctas) > 1 else ""
+        panel = tmem_panel(there, bits, where, f"Tensor Memory{name}: lanes and columns")
+        panels.append(replace(panel, name=f"memory{cta}") if len(ctas) > 1 else panel)
+    return panels
+
+
+def tmem_buffers_picture(buffers: Any, choice: Choice = Choice()) -> Picture:
+    """Which buffers have which columns of Tensor Memory: a row for each buffer, a cell for 16 columns.
+
+    >>> from layoutlab.atoms.tmem_buffers import Buffer, TmemBuffers
+    >>> picture = tmem_buffers_picture(TmemBuffers((Buffer("S", 0, 128), Buffer("P", 32, 64, over=("S",)))))
+    >>> picture.panels[0].row_axis.labels
+    ['S', 'P']
+    """
+    named = list(buffers.buffers)
+    unit = 16
+    items: dict[str, list[int]] = {"buffer": [], "cell": [], "column": [], "end": []}
+    for number, buffer in enumerate(named):
+        for cell in range(buffer.first // unit, -(-buffer.end // unit)):
+            items["buffer"].append(number)
+            items["cell"].append(cell)
+            items["column"].append(max(cell * unit, buffer.first))
+            items["end"].append(min((cell + 1) * unit, buffer.end))
+    title = f"columns of Tensor Memory, {unit} to a cell: each cell the first column and the one after the last"
+    panel = tile_panel(dict(items), "buffer", "cell", ((("", "column"),), (("", "end"),)), title, "memory")
+    labels = [buffer.name for buffer in named]
+    panel = replace(
+        panel, row_axis=replace(panel.row_axis, labels=labels),
+        col_axis=replace(panel.col_axis, name="column", labels=(), every=128 // unit),
+    )  # fmt: skip
+    over = [f"{b.name} lies over {', '.join(b.over)}, which has been read by then" for b in named if b.over]
+    picture = Picture(choice.title or "Tensor Memory", dict(items), [panel], choice.colour or "buffer", tuple(over))
     return chosen(picture, choice)
 
 

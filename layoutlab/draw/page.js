@@ -1,6 +1,7 @@
 "use strict";
 // Draws the panels of DATA on canvases and links them. Only what is in view is painted, so size does not matter.
 (() => {
+  const began = performance.now();
   const data = JSON.parse(document.getElementById("data").textContent);
   const $ = (id) => document.getElementById(id);
   const make = (tag, attributes = {}, ...children) => {
@@ -21,11 +22,13 @@
   const wrong = columns.wrong;
   // What lights up: an element is all items with its coordinates, a row of memory is 128 bytes.
   columns.element = new Int32Array(count);
-  const seen = new Map();
+  const seen = new Map(), coordinates = data.coordinate.map((c) => columns[c]);
   for (let i = 0; i < count; i++) {
-    const key = data.coordinate.map((c) => columns[c][i]).join();
-    if (!seen.has(key)) seen.set(key, i);
-    columns.element[i] = data.coordinate.length ? seen.get(key) : i;
+    let key = coordinates.length ? 0 : i;
+    for (const values of coordinates) key = key * 65536 + values[i];
+    const first = seen.get(key);
+    if (first === undefined) seen.set(key, i);
+    columns.element[i] = first ?? i;
   }
   const column = (name) => {
     const [base, divisor] = name.split("//").map((s) => s.trim());
@@ -102,11 +105,19 @@
     const cells = numbers(spec.cells);
     const more = new Map(spec.more);
     const { rows, cols, name, lines } = spec;
-    const text = (item) => lines.map((line) => line.map(([before, c]) => before + columns[c][item]).join(""));
     const items = (cell) => (cells[cell] ? [cells[cell] - 1, ...(more.get(cell) || [])] : []);
-    let letters = 1;
-    for (let cell = 0; cell < cells.length; cell++)
-      if (cells[cell]) for (const line of text(cells[cell] - 1)) if (line.length > letters) letters = line.length;
+    const shownItem = (cell) => {
+      const item = cells[cell] - 1;
+      if (item < 0 || !hidden[item]) return item;
+      return (more.get(cell) || []).find((i) => !hidden[i]) ?? -1;
+    };
+    const some = (cell, marks) => {
+      const item = cells[cell] - 1;
+      if (item < 0) return false;
+      return (marks[item] && !hidden[item]) || (more.size > 0 && (more.get(cell) || []).some((i) => marks[i] && !hidden[i]));
+    };
+    const digits = (values) => values.reduce((most, v) => Math.max(most, v < 0 ? String(v).length : v < 10 ? 1 : v < 100 ? 2 : String(v).length), 1);
+    const letters = Math.max(...lines.map((line) => line.reduce((sum, [before, c]) => sum + before.length + digits(columns[c]), 0)));
     const heads = Math.max(0, ...spec.row.labels.map((t) => t.length), ...spec.row.bands.map((b) => b[2].length));
     const colBands = spec.col.bands.length > 0, colLabels = spec.col.labels.length > 0, rowBands = spec.row.bands.length > 0;
     const canvas = make("canvas", { "aria-hidden": "true" });
@@ -137,8 +148,7 @@
       for (let cell = 0; cell < cells.length; cell++)
         for (const item of items(cell)) visit(item, Math.floor(cell / cols), cell % cols);
     };
-    self.find = (item) => { for (let c = 0; c < cells.length; c++) if (items(c).includes(item)) return c; return -1; };
-    self.first = (wanted) => { for (let c = 0; c < cells.length; c++) if (items(c).some((i) => wanted[i])) return c; return -1; };
+    self.first = (wanted) => { for (let c = 0; c < cells.length; c++) if (some(c, wanted)) return c; return -1; };
     self.item = (cell) => (cells[cell] ? cells[cell] - 1 : -1);
     self.paint = () => {
       const width = view.clientWidth, height = view.clientHeight, ratio = devicePixelRatio || 1;
@@ -159,14 +169,13 @@
       g.textAlign = "center"; g.textBaseline = "middle";
       const fonts = [`bold ${m.font}px ${FONT}`, `${m.font}px ${FONT}`], marked = [];
       for (let row = r0; row < r1; row++) for (let col = c0; col < c1; col++) {
-        const cell = row * cols + col, here = items(cell).filter((i) => !hidden[i]);
-        const item = here[0];
-        if (item === undefined) continue;
-        const on = !lights || here.some((i) => lit[i]), x = X(col), y = Y(row), kind = kinds[item];
+        const cell = row * cols + col, item = shownItem(cell);
+        if (item < 0) continue;
+        const on = !lights || some(cell, lit), x = X(col), y = Y(row), kind = kinds[item];
         g.globalAlpha = on ? 1 : 0.22;
         g.fillStyle = fills[((kind % fills.length) + fills.length) % fills.length];
         g.fillRect(x, y, m.w, m.h);
-        if (wrong && here.some((i) => wrong[i])) {
+        if (wrong && some(cell, wrong)) {
           const corner = Math.min(m.w, m.h) / 3;
           g.fillStyle = red; g.beginPath(); g.moveTo(x + m.w - corner, y); g.lineTo(x + m.w, y); g.lineTo(x + m.w, y + corner); g.fill();
         }
@@ -177,9 +186,9 @@
         g.font = fonts[number || lines.length === 1 ? 1 : 0];
         const line = lines[number];
         for (let row = r0; row < r1; row++) for (let col = c0; col < c1; col++) {
-          const here = items(row * cols + col).filter((i) => !hidden[i]), item = here[0];
-          if (item === undefined) continue;
-          g.fillStyle = !lights || here.some((i) => lit[i]) ? "#000" : "#999";
+          const cell = row * cols + col, item = shownItem(cell);
+          if (item < 0) continue;
+          g.fillStyle = !lights || some(cell, lit) ? "#000" : "#999";
           let words = "";
           for (const [before, c] of line) words += before + columns[c][item];
           g.fillText(words, X(col) + m.w / 2, Y(row) + m.h / 2 + (number - (lines.length - 1) / 2) * 11.5 * Number(state.zoom) + 0.5);
@@ -227,10 +236,7 @@
         const at = Y(start + n / 2); if (at < last + 10) continue; g.fillText(words, 2, at); last = at; } }
       g.restore();
       let on = 0, all = 0;
-      for (let i = 0; i < cells.length; i++) if (cells[i]) {
-        const here = items(i).filter((k) => !hidden[k]);
-        if (here.length) { all++; if (lights && here.some((k) => lit[k])) on++; }
-      }
+      for (let cell = 0; cell < cells.length; cell++) if (shownItem(cell) >= 0) { all++; if (lights && some(cell, lit)) on++; }
       output.textContent = lights ? `${on} of ${all} lit` : `${all} cells`;
     };
     let waiting = false;
@@ -242,6 +248,16 @@
       const inside = x >= m.left && y >= m.top && x <= view.clientWidth && y <= view.clientHeight;
       return { x: box.left + x + 1, y: box.top + y + 1, inside };
     };
+    self.at = (row, col) => { const { x, y } = self.centre(row * cols + col); return [x, y]; };
+    self.pixel = (row, col, right) => {
+      const ratio = devicePixelRatio || 1, x = m.left + (col + (right ? 1 : 0)) * m.w - view.scrollLeft, y = m.top + row * m.h - view.scrollTop;
+      return [Math.round((x + (right ? -2 : 1)) * ratio), Math.round((y + (right ? 2 : m.h / 2)) * ratio)];
+    };
+    self.heading = (axis, index) => {
+      const box = view.getBoundingClientRect();
+      return axis === "col" ? [box.left + m.left + (index + 0.5) * m.w + 1, box.top + 24] : [box.left + 6, box.top + m.top + (index + 0.5) * m.h + 1];
+    };
+    self.shows = () => { const cell = self.first(lit); return cell >= 0 && self.centre(cell).inside; };
     self.reveal = (cell) => {
       const row = Math.floor(cell / cols), col = cell % cols;
       const x = col * m.w, y = row * m.h, wide = view.clientWidth - m.left, tall = view.clientHeight - m.top;
@@ -410,4 +426,13 @@
   addEventListener("resize", () => { for (const panel of panels) panel.later(); });
   addEventListener("scroll", paintArrows);
   document.documentElement.dataset.ready = "1";
+  // Where things are on the page, for scripts beside it: a presenter's, a test's.
+  const of = (name) => panels.find((p) => p.name === name);
+  window.layoutlab = {
+    took: performance.now() - began,
+    centre: (name, row, col) => of(name).at(row, col),
+    corner: (name, row, col, right) => of(name).pixel(row, col, right),
+    heading: (name, axis, index) => of(name).heading(axis, index),
+    visible: (name) => of(name).shows(),
+  };
 })();

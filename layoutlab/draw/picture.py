@@ -12,6 +12,7 @@ what lies in byte 144 of the memory panel is the same row of the table as T1 V0 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -139,7 +140,7 @@ class Picture:
 
 
 def column(items: Items, name: str) -> list[int]:
-    """A column of the table, or a quotient of one: "k // 8".
+    """A column of the table, or its quotient or rest: "k // 8", "m % 16".
 
     >>> column({"k": [0, 7, 8]}, "k//8")
     [0, 0, 1]
@@ -147,13 +148,16 @@ def column(items: Items, name: str) -> list[int]:
     Traceback (most recent call last):
     layoutlab.errors.LayoutError: there is no bank here: this picture knows k
     """
-    base, _, divisor = (part.strip() for part in name.partition("//"))
-    if base not in items:
-        raise LayoutError(f"there is no {base} here: this picture knows {', '.join(items)}")
-    if divisor and not (divisor.isdigit() and int(divisor)):
-        raise LayoutError(f"{name}: a column, or a column // a positive number")
-    values = items[base]
-    return [v // int(divisor) for v in values] if divisor else list(values)
+    m = re.fullmatch(r"\s*(\w+)\s*(?:(//|%)\s*([1-9]\d*)\s*)?", name)
+    if not m:
+        raise LayoutError(f"{name!r} is no column of this picture: thread, say, or k // 8, or m % 16")
+    if m[1] not in items:
+        raise LayoutError(f"there is no {m[1]} here: this picture knows {', '.join(items)}")
+    values = items[m[1]]
+    if m[2] is None:
+        return list(values)
+    number = int(m[3])
+    return [v // number for v in values] if m[2] == "//" else [v % number for v in values]
 
 
 def _line_texts(line: Line, items: Items) -> list[str]:

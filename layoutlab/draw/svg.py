@@ -104,14 +104,12 @@ class _Drawing:
     def _style(self) -> str:
         line, heavy, wrong = self.colours.line, self.colours.heavy, self.colours.wrong
         rules = {
-            "text": f"font:{SIZE}px {FONT};text-anchor:middle;fill:#000",
             ".t": f"font-size:{TITLE}px;font-weight:bold;text-anchor:start",
             ".c": "font-size:10px;text-anchor:start",
             ".p": "font-size:10px;font-weight:bold;text-anchor:start",
             ".h": "fill:#555",
             ".r": "text-anchor:end",
             ".l": "text-anchor:start",
-            ".b text": "font-weight:bold",
             ".s": f"stroke:{line};stroke-width:.5",
             ".g": f"stroke:{line};stroke-width:.5;fill:none",
             ".G": f"stroke:{heavy};stroke-width:1.2;fill:none",
@@ -120,7 +118,9 @@ class _Drawing:
             ".n": "stroke-width:1;stroke-dasharray:4 3",
             ".f": f"stroke:{wrong};stroke-width:2.2;fill:none",
         }
-        scoped = "".join(f".{self.key} {selector}{{{rule}}}" for selector, rule in rules.items())
+        # Inherited, not matched: no selector reaches from here into what a <use> repeats.
+        scoped = f".{self.key}{{font:{SIZE}px {FONT};text-anchor:middle}}"
+        scoped += "".join(f".{self.key} {selector}{{{rule}}}" for selector, rule in rules.items())
         head = (
             f'<defs><marker id="{self.key}-head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="5" markerHeight="5"'
             f' orient="auto"><path d="M0 0L8 4L0 8z" fill="{wrong}"/></marker></defs>'
@@ -231,7 +231,7 @@ class _Drawing:
         middle = [f"{(col + 0.5) * f.width:g}" for col in range(panel.cols)]
         for number, texts in enumerate(self._texts(panel)):
             written: dict[str, str] = {}
-            weight = ' class="b"' if number == 0 and len(panel.lines) > 1 else ""
+            weight = ' font-weight="bold"' if number == 0 and len(panel.lines) > 1 else ""
             for row in range(panel.rows):
                 line = panel.cells[row * panel.cols : (row + 1) * panel.cols]
                 body = "".join(

@@ -118,9 +118,9 @@ _COMPARE: dict[str, Callable[[int, int], bool]] = {
 
 
 def _condition(items: Items, text: str) -> list[bool]:
-    m = re.fullmatch(r"([\w//]+?)(!=|<=|>=|=|<|>)(-?\d+)", text)
+    m = re.fullmatch(r"([\w/%]+?)(!=|<=|>=|=|<|>)(-?\d+)", text)
     if not m:
-        raise LayoutError(f'{text!r} is no condition: "thread<8", "warp=0", "value//8=1"')
+        raise LayoutError(f'{text!r} is no condition: "thread<8", "warp=0", "value//8=1", "m%16<2"')
     compare, number = _COMPARE[m[2]], int(m[3])
     return [compare(v, number) for v in column(items, m[1])]
 
@@ -173,11 +173,7 @@ def memory_panel(
     """
     slots = ROW_BYTES * 8 // bits
     used = sorted({b // ROW_BYTES for b in (*items[at], *also) if b >= 0})
-    shown: list[int | None] = []
-    for previous, row in zip([None, *used], used, strict=False):
-        if previous is not None and row > previous + 1:
-            shown.append(None)
-        shown.append(row)
+    shown = _with_gaps(used)
     place = {row: i for i, row in enumerate(shown) if row is not None}
     sub = items.get("bit")
     inside = [b % ROW_BYTES * 8 for b in items[at]] if sub is None or at != "byte" else [b % (ROW_BYTES * 8) for b in sub]
@@ -197,6 +193,20 @@ def memory_panel(
     )  # fmt: skip
 
 
+def _with_gaps(used: Sequence[int]) -> list[int | None]:
+    """Ascending numbers, with None where some are left out.
+
+    >>> _with_gaps([0, 1, 5])
+    [0, 1, None, 5]
+    """
+    shown: list[int | None] = []
+    for number in used:
+        if shown and shown[-1] is not None and number > shown[-1] + 1:
+            shown.append(None)
+        shown.append(number)
+    return shown
+
+
 def _words_per_bank(at: Sequence[int], bits: int, per_bank: int) -> tuple[Band, ...]:
     """Under each bank how many different words of it are touched: the wavefronts are the most of these."""
     words = {b // BANK_BYTES + i for b in at for i in range(max(bits // 32, 1)) if b >= 0}
@@ -210,26 +220,28 @@ def _words_per_bank(at: Sequence[int], bits: int, per_bank: int) -> tuple[Band, 
 
 
 def tmem_panel(items: Items, bits: int, lines: tuple[Line, ...], title: str) -> Panel:
-    """The items in Tensor Memory: a row for each lane, a cell for each `bits` bits of a column; rows banded by warp."""
+    """The items in Tensor Memory: a row for each lane, a cell for each `bits` bits of a column; rows banded by warp.
+
+    Lanes that hold nothing are left out, with one empty row in their place.
+    """
     slots = [b // bits for b in items["bit"]]
     lanes = [lane for lane in items["lane"] if lane >= 0]
     per = max(TMEM_COLUMN_BITS // bits, 1)
-    top, first = min(lanes), min(s for s in slots if s >= 0) // per * per
-    rows, cols = max(lanes) - top + 1, -(-(max(slots) + 1 - first) // per) * per
+    first = min(s for s, lane in zip(slots, items["lane"], strict=True) if lane >= 0) // per * per
+    cols = -(-(max(slots) + 1 - first) // per) * per
+    shown = _with_gaps(sorted(set(lanes)))
+    rows, place = len(shown), {lane: i for i, lane in enumerate(shown) if lane is not None}
     cells = [
-        (lane - top) * cols + slot - first if lane >= 0 else NOTHING
+        place[lane] * cols + slot - first if lane >= 0 else NOTHING
         for lane, slot in zip(items["lane"], slots, strict=True)
     ]
     grid, more = filled(cells, rows * cols, title)
-    quarter = TMEM_QUARTER
-    warps = tuple(
-        Band(max(q * quarter - top, 0), min((q + 1) * quarter, top + rows) - max(q * quarter, top), f"warp {q}")
-        for q in range(top // quarter, (top + rows - 1) // quarter + 1)
-    )
+    quarters = {q: [i for i, lane in enumerate(shown) if lane is not None and lane // TMEM_QUARTER == q] for q in range(4)}
+    warps = tuple(Band(r[0], r[-1] - r[0] + 1, f"warp {q}") for q, r in quarters.items() if r)
     columns = tuple(Band(i * per, per, str(first // per + i)) for i in range(cols // per))
     return Panel(
         "memory", title, rows, cols, grid, lines,
-        Axis("lane", [str(top + i) for i in range(rows)], 0, warps if rows > 1 else ()),
+        Axis("lane", ["⋮" if lane is None else str(lane) for lane in shown], 0, warps if rows > 1 else ()),
         Axis("column", (), per if per > 1 else 0, columns),
         more,
     )  # fmt: skip
@@ -387,7 +399,7 @@ def ownership_picture(
     panel = tile_panel(items, names[0], names[1], OWNER, f"{tile[0]} x {tile[1]} tile, each cell its thread and value")
     title = choice.title or f"{owner} over {to_text(tuple(tile))}"
     colour = choice.colour or by_owner(items)
-    return chosen(Picture(title, items, [panel], colour, _shared(panel), coordinate=tuple(names)), choice)
+    return chosen(Picture(title, items, [panel], colour, shared(panel), coordinate=tuple(names)), choice)
 
 
 def by_owner(items: Items) -> str:
@@ -395,11 +407,12 @@ def by_owner(items: Items) -> str:
     return "warp" if len(set(items["warp"]) - {NOTHING}) > 1 else "thread"
 
 
-def _shared(panel: Panel) -> tuple[str, ...]:
+def shared(panel: Panel, what: str = "elements have several owners") -> tuple[str, ...]:
+    """A note on cells that several items share."""
     if not panel.more:
         return ()
     most = max(len(extra) for extra in panel.more.values()) + 1
-    return (f"{len(panel.more)} elements have several owners, up to {most}; the first is shown.",)
+    return (f"{len(panel.more)} {what}, up to {most}; the first is shown",)
 
 
 def chosen(picture: Picture, choice: Choice) -> Picture:

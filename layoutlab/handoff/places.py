@@ -28,8 +28,8 @@ Modes = Sequence[tuple[int, int]]
 class Places:
     """`axes` gives each index axis its extent, slowest first; `outputs` names what comes out, its unit in the name.
 
-    A swizzled function remembers its stages: it is `swizzle(before) + plus`. Two functions whose stages are equal are equal,
-    also at a base at which no table holds the swizzled whole.
+    A swizzled function remembers its stages: it is `swizzle(before) + plus`. Two functions whose stages are equal are
+    equal, also at a base at which no table holds the swizzled whole.
     """
 
     axes: Mapping[str, int]
@@ -164,6 +164,8 @@ def split_at(modes: Modes, *extents: int) -> list[list[tuple[int, int]]]:
                 rest.insert(0, (size // left, stride * left))
                 left = 1
             else:
-                raise LayoutError(f"a mode of {size} elements ends inside of an axis: neither of {size} and {left} divides the other")
+                raise LayoutError(
+                    f"a mode of {size} elements ends inside of an axis: neither of {size} and {left} divides the other"
+                )
         parts.append(part)
     return parts

@@ -6,8 +6,8 @@
 >>> sP.places.at(m=1, k=0)["bit"] // 8, sP.bytes
 (144, 32768)
 
-Locations are absolute: a swizzle acts on addresses, so the base of the buffer is part of them. They are counted in bits,
-which 4- and 6-bit types need, and shown in bytes.
+Locations are absolute: a swizzle acts on addresses, so the base of the buffer is part of them. They are counted in
+bits, which 4- and 6-bit types need, and shown in bytes.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ class Smem:
 
     @property
     def cells(self) -> range:
-        """The bits of the allocation: from the base to the highest element, in whole spans that the swizzle permutes."""
+        """The bits of the allocation: from the base to the highest element, in whole spans that the swizzle
+        permutes."""
         steps = [(e - 1) * s for mode in self.modes.values() for e, s in mode]
         low = self.base_bytes * 8 + (self.offset + sum(min(s, 0) for s in steps)) * self.tile.bits
         high = self.base_bytes * 8 + (self.offset + sum(max(s, 0) for s in steps) + 1) * self.tile.bits
@@ -93,8 +94,8 @@ class Smem:
         ]
         if self.swizzles == "offsets" and self.align_bytes % self.repeat_bytes:
             fault = (
-                f"the writer swizzles offsets, whose pattern repeats every {self.repeat_bytes} bytes, and the buffer is "
-                f"aligned to {self.align_bytes} bytes only: align it to {self.repeat_bytes}, or swizzle addresses"
+                f"the writer swizzles offsets, whose pattern repeats every {self.repeat_bytes} bytes, and the buffer "
+                f"is aligned to {self.align_bytes} bytes only: align it to {self.repeat_bytes}, or swizzle addresses"
             )
             rules.append(Rule("offsets may be swizzled only at an aligned base", fault))
         return rules
@@ -144,14 +145,18 @@ def smem(
     >>> smem("S<3,4,3> o 0 o (8,64):(64,1)", over=P, swizzle_unit="elements").places.at(m=1, k=0)
     {'bit': 1024}
 
-    Units: strides count elements of the tile; a swizzle in a text counts bytes, as CuTe DSL prints it beside a pointer to
-    shared memory, or elements with `swizzle_unit="elements"`; one that carries its own unit keeps it. `base_bytes` is where
-    the tile starts inside a buffer aligned to `align_bytes`. `swizzles` says what the writer's code swizzles: absolute
-    addresses, as hardware does, or offsets from the base. Raises LayoutError for a layout of another number of elements.
+    Units: strides count elements of the tile; a swizzle in a text counts bytes, as CuTe DSL prints it beside a pointer
+    to shared memory, or elements with `swizzle_unit="elements"`; one that carries its own unit keeps it. `base_bytes`
+    is where the tile starts inside a buffer aligned to `align_bytes`. `swizzles` says what the writer's code swizzles:
+    absolute addresses, as hardware does, or offsets from the base. Raises LayoutError for a layout of another number
+    of elements.
     """
     label = name or f"s{over.name}"
     value = read_layout(layout, label)
-    for bad, why in ((base_bytes < 0, f"starts at byte {base_bytes}"), (align_bytes < 1, f"is aligned to {align_bytes}")):
+    for bad, why in (
+        (base_bytes < 0, f"starts at byte {base_bytes}"),
+        (align_bytes < 1, f"is aligned to {align_bytes}"),
+    ):
         if bad:
             raise LayoutError(f"{label} {why}: a number of bytes is not negative")
     if swizzle_unit not in ("bytes", "elements") or swizzles not in ("addresses", "offsets"):
@@ -163,9 +168,7 @@ def smem(
     return Smem(over, value, over.share(outer, label), swizzle, swizzles, offset, base_bytes, align_bytes, label)
 
 
-def _parts(
-    value: Layout | ComposedLayout, label: str, tile: Tile, unit: str
-) -> tuple[Layout, Swizzle | None, int]:
+def _parts(value: Layout | ComposedLayout, label: str, tile: Tile, unit: str) -> tuple[Layout, Swizzle | None, int]:
     """Outer layout, swizzle in bits, offset in elements."""
     if isinstance(value, Layout):
         return value, None, 0

@@ -1,8 +1,8 @@
 """asynchronous: work that an instruction only starts, mbarriers, and the three ways to time its completion.
 
-`eager` completes work where it is issued, `lazy` completes it only when no warp can go on without it, `random` completes a
-random piece now and then (from a seed). A kernel that is right is right under all three; one that forgets a wait reads
-poison under `lazy`. Work of one queue completes in order, work of different queues in any order.
+`eager` completes work where it is issued, `lazy` completes it only when no warp can go on without it, `random`
+completes a random piece now and then (from a seed). A kernel that is right is right under all three; one that forgets
+a wait reads poison under `lazy`. Work of one queue completes in order, work of different queues in any order.
 """
 
 from __future__ import annotations
@@ -113,10 +113,8 @@ class AsyncUnits:
         leading = [(queue.tasks[0].number, key) for key, queue in self.queues.items() if queue.tasks]
         if not leading:
             return False
-        if self.schedule == "random":
-            key = self.random.choice(leading)[1]
-        else:
-            key = min(leading, key=lambda pair: pair[0])[1]
+        chosen = self.random.choice(leading) if self.schedule == "random" else min(leading, key=lambda pair: pair[0])
+        key = chosen[1]
         self._run_first(key, self.queues[key])
         return True
 

@@ -1,7 +1,7 @@
 """decode: a parsed function to blocks of ready-to-run operations.
 
-Registers get slots in banks by width, constants get slots behind them, so an operation only indexes. A short forward branch
-over plain code becomes that code under a mask, which keeps blocks long and warps together.
+Registers get slots in banks by width, constants get slots behind them, so an operation only indexes. A short forward
+branch over plain code becomes that code under a mask, which keeps blocks long and warps together.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from layoutlab.ptx.registry import Decoded, lookup
 from layoutlab.ptx.memory import CONST_BASE, LOCAL_BASE, PARAM_BASE, SHARED_BASE, SHARED_RESERVED_BYTES
 from layoutlab.ptx.parse import (
     Discard,
@@ -31,6 +30,7 @@ from layoutlab.ptx.parse import (
     Vec,
     is_special_register,
 )
+from layoutlab.ptx.registry import Decoded, lookup
 from layoutlab.ptx.state import Frame, Op, RegisterPlan
 
 BANK_BITS = {"b16": 16, "b32": 32, "b64": 64}

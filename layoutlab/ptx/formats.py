@@ -78,7 +78,7 @@ def decode(name: str, code: Array) -> Array:
         return np.where(code == 255, np.float32(np.nan), np.ldexp(np.float32(1), code.astype(np.int32) - 127))
     if name == "tf32":
         return (np.asarray(code, np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
-    return _table(name)[code]  # type: ignore[no-any-return]
+    return np.asarray(_table(name)[code])
 
 
 def round_to(value: Array, step: Array, mode: str) -> Array:
@@ -121,7 +121,9 @@ def encode(name: str, value: Array, mode: str = "rn", saturate: bool = False) ->
 def _finite_code(fmt: Format, magnitude: Array) -> Array:
     _, exponent = np.frexp(magnitude)
     exponent = np.where(magnitude == 0, 1 - fmt.bias, np.maximum(exponent - 1, 1 - fmt.bias))
-    units = np.rint(np.ldexp(magnitude, fmt.mantissa - exponent)).astype(np.int64)  # 1.m as an integer, 0.m if subnormal
+    units = np.rint(np.ldexp(magnitude, fmt.mantissa - exponent)).astype(
+        np.int64
+    )  # 1.m as an integer, 0.m if subnormal
     normal = units >= (1 << fmt.mantissa)
     field = np.where(normal, exponent + fmt.bias, 0)
     return np.asarray((field << fmt.mantissa) | (units & ((1 << fmt.mantissa) - 1)))

@@ -1,8 +1,8 @@
 """machine: run a decoded program over a grid, warps in step where they can be, apart where they must.
 
 Threads that stand at the same block are a fragment: a range of rows and a mask. The fragment with the lowest block runs
-first, so that the others of its warp are met where paths join; one that waits lets others go. An instruction that needs its
-warp whole stands as a gate until the rest has arrived.
+first, so that the others of its warp are met where paths join; one that waits lets others go. An instruction that
+needs its warp whole stands as a gate until the rest has arrived.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ class Scheduler:
         if values and values[-1] >= len(block.table):
             raise PtxError(f"branch index {values[-1]} of a table of {len(block.table)}", block.instruction.line)
         if len(values) == 1:
-            return block.table[values[0]]
+            return block.table[int(values[0])]
         self.fragments.remove(fragment)
         for value in values:
             self._add(fragment, block.table[value], everyone & (index == value), -1)
@@ -312,9 +312,10 @@ def run_grid(
 ) -> Report:
     """Run every CTA of a launch and report.
 
-    `params` holds the bytes of each parameter, `memory` the buffers it may touch, `wave_ctas` how many CTAs run together
-    (chosen from their size when None), `progress` is called with the number of CTAs done. Raises `PtxError` at the first
-    PTX line that the machine does not know or that leaves its memory, and `Deadlock` when no warp can go on.
+    `params` holds the bytes of each parameter, `memory` the buffers it may touch, `wave_ctas` how many CTAs run
+    together (chosen from their size when None), `progress` is called with the number of CTAs done. Raises `PtxError`
+    at the first PTX line that the machine does not know or that leaves its memory, and `Deadlock` when no warp can go
+    on.
     """
     if geometry.cluster != (1, 1, 1):
         raise PtxError(f"a cluster of {geometry.cluster} CTAs is not emulated yet")
@@ -415,6 +416,6 @@ def _set_special_registers(wave: Wave, program: Program) -> None:
     }  # fmt: skip
     for name, slot in program.special.items():
         base, _, axis = name.partition(".")
-        value = axes[base]["xyz".index(axis)] if axis else plain[base]
+        value: Any = axes[base]["xyz".index(axis)] if axis else plain[base]
         bank = wave.b64 if name in ("%clock64", "%globaltimer", "%gridid") else wave.b32
         bank[slot] = value

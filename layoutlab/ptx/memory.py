@@ -1,9 +1,9 @@
 """memory: the address spaces of the machine, each bounded, aligned and, on chip, poisoned until written.
 
-Shared memory and TMEM start as 0xFF bytes (a NaN in every floating-point type). Beside each byte of shared memory and each
-word of TMEM stands a flag that says whether it was ever written; a read of one that was not is reported, not refused,
-because padding may be loaded and dropped.
-PTX ISA chapter 5; the first KiB of a shared window belongs to the system, so that no variable has address 0.
+Shared memory and TMEM start as 0xFF bytes (a NaN in every floating-point type). Beside each byte of shared memory and
+each word of TMEM stands a flag that says whether it was ever written; a read of one that was not is reported, not
+refused, because padding may be loaded and dropped. PTX ISA chapter 5; the first KiB of a shared window belongs to the
+system, so that no variable has address 0.
 """
 
 from __future__ import annotations

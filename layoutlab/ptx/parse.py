@@ -440,7 +440,9 @@ class _Body:
             span = re.match(r"\s*([%$_A-Za-z][\w$%]*)\s*(?:<(\d+)>)?\s*$", name)
             if span is None:
                 raise PtxError(f"unknown register declaration {statement!r}", line)
-            names = [span.group(1)] if span.group(2) is None else [f"{span.group(1)}{i}" for i in range(int(span.group(2)))]
+            names = (
+                [span.group(1)] if span.group(2) is None else [f"{span.group(1)}{i}" for i in range(int(span.group(2)))]
+            )
             for each in names:
                 self.function.registers[self._declare(each)] = kind
 

@@ -1,8 +1,8 @@
 """provenance: who wrote each byte of shared memory and each word of TMEM, and what each tensor-core or TMA read took.
 
 A write is an event (instruction, time) and, for each byte, the thread and the byte's place in that thread's access.
-Asynchronous units write as thread -1. Reads by tcgen05.mma, wgmma and TMA are kept as whole maps: operand coordinate to byte
-address, or to TMEM lane and column, so that a handoff's two sides are read off one run and compared.
+Asynchronous units write as thread -1. Reads by tcgen05.mma, wgmma and TMA are kept as whole maps: operand coordinate
+to byte address, or to TMEM lane and column, so that a handoff's two sides are read off one run and compared.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """registry: one declaration per opcode, listing every qualifier that it accepts.
 
 `@instruction("shfl.sync .mode:up|down|bfly|idx .b32")` declares an opcode and, in order, its qualifiers: `.b32` must be
-there, `.ftz?` may be, `.mode:a|b` must be one of these and `.scope:a|b?` may. What a declaration does not list is unknown.
+there, `.ftz?` may be, `.mode:a|b` must be one of these and `.scope:a|b?` may. What a declaration does not list is
+unknown.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """rules: where the tensor core, TMA and TMEM find each element, one small function a rule.
 
-These few formulas decide every placement in the machine. They are kept apart so that a test can flip each of them and see
-that some other test fails. Sources: PTX ISA 9.7.16 (tcgen05), 5.5 (tensors), CUTLASS `copy_traits_sm100.hpp` and
+These few formulas decide every placement in the machine. They are kept apart so that a test can flip each of them and
+see that some other test fails. Sources: PTX ISA 9.7.16 (tcgen05), 5.5 (tensors), CUTLASS `copy_traits_sm100.hpp` and
 `mma_traits_sm100.hpp`, and descriptor reads recorded on an H200. Addresses and offsets are in bytes.
 """
 
@@ -38,14 +38,14 @@ def swizzle_32b_atoms(address: Any) -> Any:
     return address ^ (((address >> 7) & 3) << 5)
 
 
-def k_major_offset(row: Array, byte: Array, width: int, leading: int, stride: int) -> Array:
+def k_major_offset(row: Array, byte: Array, width: int, leading: int, stride: int) -> Any:
     """Where byte `byte` of the K extent of `row` lies, before swizzling. The leading offset is unused when swizzled."""
     if width:
         return (row % 8) * width + (row // 8) * stride + byte
     return (row % 8) * 16 + (row // 8) * stride + (byte // 16) * leading + byte % 16
 
 
-def mn_major_offset(byte: Array, k: Array, width: int, leading: int, stride: int, rows_of_atom: int = 8) -> Array:
+def mn_major_offset(byte: Array, k: Array, width: int, leading: int, stride: int, rows_of_atom: int = 8) -> Any:
     """Where byte `byte` of the MN extent at depth `k` lies, before swizzling. Swizzled forms swap the two offsets."""
     if width:
         atom = rows_of_atom
@@ -83,7 +83,7 @@ def register_place(shape: str, thread: Any, register: Any, split: int = 0) -> tu
 REGISTERS_PER_REPEAT = {"32x32b": 1, "16x64b": 1, "16x128b": 2, "16x256b": 4, "16x32bx2": 1}
 
 
-def first_lane(warp: int) -> int:
+def first_lane(warp: Any) -> Any:
     """The first of the 32 TMEM lanes that a warp may touch."""
     return 32 * (warp % 4)
 
@@ -105,7 +105,7 @@ def transaction_bytes(box_bytes: int, _inside_bytes: int) -> int:
     return box_bytes
 
 
-# mma.sync, wgmma and ldmatrix fragments: (row, column) of each value a thread holds ------------------------------------
+# mma.sync, wgmma and ldmatrix fragments: (row, column) of each value a thread holds -----------------------------------
 
 
 def fragment_8x8(thread: Any, value: Any) -> tuple[Any, Any]:
@@ -114,7 +114,7 @@ def fragment_8x8(thread: Any, value: Any) -> tuple[Any, Any]:
 
 
 def accumulator_fragment(thread: Any, value: Any) -> tuple[Any, Any]:
-    """m16nN of 32-bit accumulators: value v of thread t is row t // 4 + 8 (v // 2 % 2), column 8 (v // 4) + 2 (t % 4) + v % 2."""
+    """m16nN of accumulators: value v of thread t, row t // 4 + 8 (v // 2 % 2), column 8 (v // 4) + 2 (t % 4) + v%2."""
     return thread // 4 + 8 * (value // 2 % 2), 8 * (value // 4) + 2 * (thread % 4) + value % 2
 
 

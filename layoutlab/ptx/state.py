@@ -130,7 +130,8 @@ class Views(dict[int, Array]):
         self.bank = bank
 
     def __missing__(self, slot: int) -> Array:
-        view = self[slot] = self.bank[slot]
+        view: Array = self.bank[slot]
+        self[slot] = view
         return view
 
 

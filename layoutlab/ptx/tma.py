@@ -1,7 +1,8 @@
 """tma: the 128-byte tensor map, decoded, and the boxes that it moves.
 
-The map's form is opaque in the documentation; the field positions are read off maps that CuTe DSL assembles in host code.
-Dimension 0 is the fastest. All sizes and strides are in bytes here except the box and the extents, which are in elements.
+The map's form is opaque in the documentation; the field positions are read off maps that CuTe DSL assembles in host
+code. Dimension 0 is the fastest. All sizes and strides are in bytes here except the box and the extents, which are in
+elements.
 """
 
 from __future__ import annotations

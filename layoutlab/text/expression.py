@@ -273,7 +273,9 @@ class Call(Node):
         keywords = {name: k.value() for name, k in self.keywords.items()}
         try:
             return self.function(*arguments, **keywords)
-        except (TypeError, AttributeError, IndexError) as e:
+        except LayoutError:
+            raise
+        except (TypeError, AttributeError, IndexError, ValueError) as e:
             shown = ", ".join([*map(kind_of, arguments), *(f"{n}={kind_of(v)}" for n, v in keywords.items())])
             raise LayoutError(f"{self.name} does not take ({shown})") from e
 

@@ -28,6 +28,7 @@ _MAX_DIGITS = 1000
 _MAX_FACTORS = 64
 
 _NUMBER = r"_?-?[0-9]+(?![A-Za-z_])"
+_PLAIN_ENTRY = r"_?-?[0-9]{1,18}(?=[,)])"  # most entries of most texts: one match instead of six
 _UNKNOWN = r"\?([A-Za-z0-9_]*)(?:\{\s*(?:i\d+\s*)?(?:div\s*=\s*([0-9]+)\s*)?\})?"
 _RUNTIME = r"(?:Int|Uint)\d+\(\s*\?\s*\)"
 _NAME = r"[A-Za-z][A-Za-z0-9_]*(?![A-Za-z0-9_]*\()"
@@ -51,6 +52,8 @@ def bits_of(dtype: str) -> int | None:
 
 def read_entry(s: Scanner) -> Any:
     """An integer, a symbol, a basis, None for `_`, a tuple of entries, or `shape:stride` as a Layout."""
+    if found := s.match(_PLAIN_ENTRY):
+        return int(found[0].lstrip("_"))
     start = s.skip()
     shape = read_term(s)
     if not s.take(":"):

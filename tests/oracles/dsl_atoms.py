@@ -1,9 +1,10 @@
 """Prints what CuTe DSL says of its atoms, one JSON object a line; run in a process of its own, no GPU needed.
 
-CUTE_DSL_ARCH=sm_100a CUTE_DSL_DRYRUN=1 python dsl_atoms.py copies|warp_mmas|wgmmas|tmem|layouts
+CUTE_DSL_ARCH=sm_100a CUTE_DSL_DRYRUN=1 python dsl_atoms.py copies|warp_mmas|wgmmas|tmem|descriptors
 """
 
 import json
+import re
 import sys
 
 import cutlass
@@ -92,6 +93,18 @@ def wgmmas():
             tried("wgmma", f"n{n}.I8.{source.name}", mma_facts, make)
 
 
+@cute.jit
+def layouts_a():
+    from cutlass.utils import blackwell_helpers
+
+    K, ONE = cute.nvgpu.OperandMajorMode.K, tcgen05.CtaGroup.ONE
+    for name, dtype in (("bf16", BF16), ("f16", F16), ("e4m3", E4M3), ("e5m2", E5M2)):
+        for kv in (64, 128, 256):
+            mma = blackwell_helpers.make_trivial_tiled_mma(dtype, dtype, K, K, F32, ONE, (128, 64))
+            layout = blackwell_helpers.make_smem_layout_a(mma, (128, 64, kv), dtype, 1)
+            say("layout_a", dtype=name, kv=kv, swizzle=layout.inner, outer=layout.outer)
+
+
 def tmem_facts(op, a_from_tmem):
     """The accumulator's fragment over one instruction, and A's where it stands in Tensor Memory."""
     mma = cute.make_tiled_mma(op)
@@ -121,5 +134,62 @@ def tmem():
                     tried("tmem", f"f8.32.{tail}", tmem_facts, make, a_tmem)
 
 
+WORDS = []  # what each descriptor word in the kernel being compiled stands for
+CASE = []  # the layout atom that the kernel is compiled for
+
+
+def store_words(out):
+    """Plain Python, so that the DSL does not rewrite its loops."""
+    kind, bits = CASE
+    pointer = cute.arch.alloc_smem(U8, 32768, alignment=1024)
+    atom, k = tcgen05.make_smem_layout_atom(kind, WIDTHS[bits]), 256 // bits
+    for rows, steps, order in ((128, 4, (1, 2)), (128, 4, (2, 1)), (64, 2, (1, 2)), (256, 8, (1, 2))):
+        if cute.size(atom.outer, mode=[0]) > rows or cute.size(atom.outer, mode=[1]) > k * steps:
+            continue
+        tile = tcgen05.tile_to_mma_shape(atom, ((rows, k), 1, steps), order)
+        typed = cute.recast_ptr(pointer, tile.inner, dtype=WIDTHS[bits])
+        word = tcgen05.make_umma_smem_desc(typed, cute.select(tile.outer, [0]), kind.name.split("_")[0].lower())
+        out[len(WORDS)] = tcgen05.smem_descriptor_to_int(word)
+        WORDS.append({"name": f"{kind.name}.{bits}", "layout": str(tile), "bits": bits})
+
+
+@cute.kernel
+def descriptor_words(out: cute.Tensor):
+    store_words(out)
+
+
+@cute.jit
+def descriptor_kernel(out: cute.Tensor):
+    descriptor_words(out).launch(grid=(1, 1, 1), block=(32, 1, 1))
+
+
+def descriptors():
+    """Each word as it stands in the compiled kernel, the shared address taken out."""
+    out = cute.runtime.make_fake_compact_tensor(cutlass.Int64, (8,), assumed_align=8)
+    for kind in tcgen05.SmemLayoutAtomKind:
+        for bits in WIDTHS:
+            if kind is tcgen05.SmemLayoutAtomKind.MN_SW128_32B and bits in (8, 16):
+                continue  # the DSL stops the process
+            CASE[:], WORDS[:] = [kind, bits], []
+            try:
+                ptx = cute.compile(descriptor_kernel, out).artifacts.PTX
+            except Exception as error:  # the DSL's refusal, printed
+                why = " ".join(str(error).split())
+                say(
+                    "refused",
+                    what="descriptor",
+                    name=f"{kind.name}.{bits}",
+                    why=re.sub(r".*op |logical.*", "", why)[:200],
+                )
+                continue
+            constant = {m[1]: int(m[2]) for m in re.finditer(r"or\.b64\s+(%rd\d+), %rd\d+, (-?\d+);", ptx)}
+            stores = re.finditer(r"st\.global(?:\.v2)?\.b64\s+\[%rd\d+(?:\+(\d+))?\], \{?([%rd\d, ]+)\}?;", ptx)
+            for m in stores:
+                for i, register in enumerate(m[2].split(", ")):
+                    fact = WORDS[int(m[1] or 0) // 8 + i]
+                    say("descriptor", word=f"{constant[register] & (1 << 64) - 1:#x}", **fact)
+
+
 if __name__ == "__main__":
-    {"copies": copies, "warp_mmas": warp_mmas, "wgmmas": wgmmas, "tmem": tmem}[sys.argv[1]]()
+    subjects = (copies, warp_mmas, wgmmas, tmem, descriptors, layouts_a)
+    {subject.__name__: subject for subject in subjects}[sys.argv[1]]()

@@ -1,7 +1,7 @@
 """isa: every instruction that the machine knows, one declaration each, by subject.
 
-Importing the package declares them all in `registry`. Semantics are written from the PTX ISA manual (version 9.x); section
-numbers stand beside what is easy to get wrong.
+Importing the package declares them all in `registry`. Semantics are written from the PTX ISA manual (version 9.x);
+section numbers stand beside what is easy to get wrong.
 """
 
 from layoutlab.ptx.isa import (
@@ -11,8 +11,8 @@ from layoutlab.ptx.isa import (
     floating,
     integer,
     matrix,
-    memory,
     mbarrier,
+    memory,
     tcgen05,
     tensor,
     warp,

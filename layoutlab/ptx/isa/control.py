@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from layoutlab.ptx.decode import Decoder
-from layoutlab.ptx.registry import Decoded, Gate, Qualifiers, instruction
 from layoutlab.ptx.parse import Instruction, PtxError, Sym
-from layoutlab.ptx.state import LANES, Array, Frame, Op
+from layoutlab.ptx.registry import Decoded, Gate, Qualifiers, instruction
+from layoutlab.ptx.state import LANES, Frame, Op
 
 CLUSTER_BARRIER = 16  # number of the cluster barrier beside the sixteen named ones
 
@@ -32,7 +32,7 @@ class BarrierGate(Gate):
         return allowed
 
     def describe(self, f: Frame) -> str:
-        row = list(f.active_rows())[0]
+        row = next(iter(f.active_rows()))
         number = f.value(f.u32[self.number], row, _first_lane(f, row))
         barrier = f.wave.barrier(int(f.cta[row, 0]), number)
         name = "the cluster barrier" if number == CLUSTER_BARRIER else f"barrier {number}"
@@ -172,7 +172,7 @@ def _mapa(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
     def run(f: Frame) -> None:
         if np.count_nonzero(f.select(f.u32[rank])):
             raise PtxError("mapa to another CTA of a cluster is not emulated yet", ins.line)
-        r: list[Array] = f.u32 if bits == 32 else f.u64
+        r = f.u32 if bits == 32 else f.u64
         f.put(r[target], r[a])
 
     return run

@@ -10,8 +10,8 @@ import numpy as np
 from layoutlab.ptx.decode import Decoder
 from layoutlab.ptx.formats import decode, encode, flush, narrow
 from layoutlab.ptx.isa.integer import bits_of_type
-from layoutlab.ptx.registry import Qualifiers, instruction
 from layoutlab.ptx.parse import Instruction
+from layoutlab.ptx.registry import Qualifiers, instruction
 from layoutlab.ptx.state import Array, Frame, Op
 
 _INT = "u8|s8|u16|s16|u32|s32|u64|s64"
@@ -31,7 +31,7 @@ def _read(d: Decoder, ins: Instruction, index: int, kind: str) -> Callable[[Fram
         return lambda f: decode("bf16", getattr(f, view)[slot].astype(np.uint16))
     if bits == width:
         name = kind
-        return lambda f: getattr(f, name)[slot]  # type: ignore[no-any-return]
+        return lambda f: getattr(f, name)[slot]
     if width > bits:
         raise d.fail(f"{ins.opcode}: a register of {bits} bits for a source of {width}")
     unsigned = _NUMPY[f"u{width}"]
@@ -129,7 +129,8 @@ def _float_to_whole(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
 
 @instruction(
     "cvt .ftz? .sat? .to:f32 .source:f16|bf16|f32", "cvt .to:f64 .source:f16|f32|bf16", "cvt .sat? .to:f16 .source:f16",
-    "cvt .round:rn|rz|rm|rp .ftz? .sat? .to:f32 .source:f64|f32", "cvt .round:rn|rz|rm|rp .sat? .to:f64 .source:f64|f32",
+    "cvt .round:rn|rz|rm|rp .ftz? .sat? .to:f32 .source:f64|f32",
+    "cvt .round:rn|rz|rm|rp .sat? .to:f64 .source:f64|f32",
     "cvt .round:rn|rz|rm|rp .ftz? .sat? .satfinite? .relu? .to:f16 .source:f32|f64|bf16|f16",
     "cvt .round:rn|rz|rm|rp .relu? .satfinite? .to:bf16 .source:f32|f64|f16|bf16",
     "cvt .round:rn|rz|rna .relu? .satfinite? .to:tf32 .source:f32",
@@ -283,5 +284,3 @@ def _cvt_pack(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
         f.put(f.u32[target], upper | (high << np.uint32(width)) | low)
 
     return run
-
-

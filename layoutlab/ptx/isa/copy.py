@@ -9,9 +9,9 @@ import numpy as np
 from layoutlab.ptx.decode import Decoder
 from layoutlab.ptx.isa.mbarrier import groups, shared_address
 from layoutlab.ptx.isa.memory import AddressOf, address
-from layoutlab.ptx.registry import Qualifiers, instruction
 from layoutlab.ptx.memory import AccessError
 from layoutlab.ptx.parse import Imm, Instruction, PtxError, Reg
+from layoutlab.ptx.registry import Qualifiers, instruction
 from layoutlab.ptx.state import Array, Frame, Op, Wave
 
 
@@ -26,7 +26,7 @@ def _queue(f: Frame, position: int) -> tuple[str, int]:
     "cp.async .cache:ca|cg .shared::cta .global .L2::cache_hint? .prefetch:L2::64B|L2::128B|L2::256B?",
 )
 def _cp_async(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
-    """Each thread copies 4, 8 or 16 bytes; a source size below that fills with zeros, a true ignore-src with nothing else."""
+    """Each thread copies 4, 8 or 16 bytes; beyond a smaller source size, or when the source is ignored, zeros."""
     target, source = shared_address_unchecked(d, ins), address(d, ins.operands[1], "global")
     size = ins.operands[2]
     if not isinstance(size, Imm) or size.value not in (4, 8, 16):
@@ -141,7 +141,7 @@ def _bulk_queue(f: Frame, position: int) -> tuple[str, int]:
 
 @instruction("cp.async.mbarrier.arrive .noinc? .space:shared|shared::cta? .b64")
 def _arrive(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
-    """Arrive when the thread's earlier cp.async are complete; without .noinc the arrival is added to the count first."""
+    """Arrive when the thread's earlier cp.async are complete; without .noinc the pending count grows by one first."""
     where = shared_address(d, ins.operands[0], ins, q.get("space", ""))
 
     def run(f: Frame) -> None:
@@ -158,7 +158,7 @@ def _arrive(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
     return run
 
 
-# -- bulk copies of bytes -----------------------------------------------------------------------------------------------
+# -- bulk copies of bytes ----------------------------------------------------------------------------------------------
 
 _REDUCE_TYPES = "f16|bf16|b32|u32|s32|b64|u64|s64|f32|f64"
 

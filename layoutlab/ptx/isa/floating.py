@@ -1,7 +1,7 @@
 """floating: arithmetic on f16, bf16, f32, f64 and packed pairs (PTX ISA 9.7.3, 9.7.4).
 
-fma is rounded once: the product of two float32 is exact in float64, and the sum's lost part decides the ties. Approximate
-functions are numpy's own, rounded to float32: within the last places of the device, not bit-equal to it.
+fma is rounded once: the product of two float32 is exact in float64, and the sum's lost part decides the ties.
+Approximate functions are numpy's own, rounded to float32: within the last places of the device, not bit-equal to it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 from layoutlab.ptx.decode import Decoder
 from layoutlab.ptx.formats import decode, encode, flush, narrow
 from layoutlab.ptx.isa.integer import bits_of_type
-from layoutlab.ptx.registry import Qualifiers, instruction
 from layoutlab.ptx.parse import Instruction
+from layoutlab.ptx.registry import Qualifiers, instruction
 from layoutlab.ptx.state import Array, Frame, Op
 
 Function = Callable[..., Array]
@@ -148,7 +148,6 @@ def _fma64(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
     return _run(target, sources, value, "f64", False, None)
 
 
-
 @instruction("min .ftz? .NaN? .xorsign.abs? .type:f32", "max .ftz? .NaN? .xorsign.abs? .type:f32",
              "min .type:f64", "max .type:f64")  # fmt: skip
 def _minmax(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
@@ -247,7 +246,7 @@ def _testp(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
     bits = bits_of_type(q["type"])
     p, a = d.predicate(ins.operands[0]), d.slot(ins.operands[1], bits)
     tiny = 2.0**-126 if bits == 32 else 2.0**-1022
-    test: Callable[[Array], Array] = {
+    test: Any = {
         "finite": np.isfinite, "infinite": np.isinf, "notanumber": np.isnan, "number": lambda x: ~np.isnan(x),
         "normal": lambda x: np.isfinite(x) & (np.abs(x) >= tiny),
         "subnormal": lambda x: (np.abs(x) < tiny) & (x != 0),
@@ -259,7 +258,7 @@ def _testp(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
     return run
 
 
-# -- 16-bit types: computed in float64, rounded once --------------------------------------------------------------------
+# -- 16-bit types: computed in float64, rounded once -------------------------------------------------------------------
 
 _HALF = "f16|f16x2|bf16|bf16x2"
 _HALF_FUNCTIONS: dict[str, Function] = {

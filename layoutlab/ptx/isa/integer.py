@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from layoutlab.ptx.decode import Decoder
-from layoutlab.ptx.registry import Qualifiers, instruction
 from layoutlab.ptx.parse import Discard, Imm, Instruction, Pair, Sym, Vec
+from layoutlab.ptx.registry import Qualifiers, instruction
 from layoutlab.ptx.state import Array, Frame, Op
 
 KIND_BITS = {"pred": 1}
@@ -132,7 +132,7 @@ def _high_product(a: Array, b: Array, signed: bool, bits: int) -> Array:
     high = x1 * y1 + (x1 * y0 >> s) + (middle >> s)
     if signed:
         high = high - np.where(a < 0, y, np.uint64(0)) - np.where(b < 0, x, np.uint64(0))
-    return high.astype(a.dtype)
+    return np.asarray(high.astype(a.dtype))
 
 
 @instruction(f"mul.hi .type:{INT_TYPES}")
@@ -290,7 +290,9 @@ def _prmt(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
         result: Any = np.uint32(0)
         for i in range(4):
             nibble = (selector >> np.uint32(4 * i)) & np.uint32(15)
-            byte = (pair >> ((nibble & np.uint32(7)).astype(np.uint64) * np.uint64(8))).astype(np.uint32) & np.uint32(255)
+            byte = (pair >> ((nibble & np.uint32(7)).astype(np.uint64) * np.uint64(8))).astype(np.uint32) & np.uint32(
+                255
+            )
             sign = np.where(byte & np.uint32(128), np.uint32(255), np.uint32(0))
             result = result | np.where(nibble & np.uint32(8), sign, byte) << np.uint32(8 * i)
         return np.asarray(result)
@@ -400,7 +402,7 @@ def _bfind(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
     def value(x: Array) -> Array:
         unsigned = x.view(np.uint64 if bits == 64 else np.uint32)
         if kind[0] == "s":
-            unsigned = np.where(x < 0, ~unsigned, unsigned)
+            unsigned = np.where(x < 0, np.invert(unsigned), unsigned)
         zeros = _leading_zeros(unsigned)
         found = zeros if q.get("shiftamt") else np.uint32(bits - 1) - zeros
         return np.where(unsigned == 0, np.uint32(0xFFFFFFFF), found)
@@ -424,12 +426,12 @@ def _dp4a(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
 
     def value(a: Array, b: Array, c: Array) -> Array:
         total = (split(a, q["a"]) * split(b, q["b"])).sum(axis=-1)
-        return (total + c).astype(np.uint32)
+        return np.asarray((total + c).astype(np.uint32))
 
     return computed("u32", value, target, *sources)
 
 
-# -- comparison and selection -------------------------------------------------------------------------------------------
+# -- comparison and selection ------------------------------------------------------------------------------------------
 
 _COMPARE: dict[str, Callable[..., Any]] = {
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
@@ -492,8 +494,10 @@ def _float_compare(name: str) -> Callable[..., Any]:
     return _COMPARE[name]
 
 
-@instruction(f"set .compare:{_INT_COMPARE} .to:u32|s32|f32 .type:b16|b32|b64|{INT_TYPES}",
-             "set .compare:eq|ne|lt|le|gt|ge|equ|neu|ltu|leu|gtu|geu|num|nan .ftz? .to:u32|s32|f32 .type:f32|f64")  # fmt: skip
+@instruction(
+    f"set .compare:{_INT_COMPARE} .to:u32|s32|f32 .type:b16|b32|b64|{INT_TYPES}",
+    "set .compare:eq|ne|lt|le|gt|ge|equ|neu|ltu|leu|gtu|geu|num|nan .ftz? .to:u32|s32|f32 .type:f32|f64",
+)
 def _set(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
     kind = q["type"].replace("b", "u")
     bits = bits_of_type(kind)
@@ -518,7 +522,7 @@ def _selp(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
     return run
 
 
-# -- moves --------------------------------------------------------------------------------------------------------------
+# -- moves -------------------------------------------------------------------------------------------------------------
 
 
 @instruction("mov .type:b16|b32|b64|u16|s16|u32|s32|u64|s64|f16|f32|f64")

@@ -1,7 +1,7 @@
 """mbarrier: init, arrive, expect_tx, waits (PTX ISA 9.7.13.15).
 
-A try_wait stands at its gate until the phase completes; only when nothing else can go on does it return false, as its time
-limit allows. A test_wait is treated alike, which is one of the interleavings it may meet.
+A try_wait stands at its gate until the phase completes; only when nothing else can go on does it return false, as its
+time limit allows. A test_wait is treated alike, which is one of the interleavings it may meet.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import numpy as np
 from layoutlab.ptx.asynchronous import Mbarrier
 from layoutlab.ptx.decode import Decoder
 from layoutlab.ptx.isa.memory import AddressOf, address
-from layoutlab.ptx.registry import Decoded, Gate, Qualifiers, instruction
 from layoutlab.ptx.memory import SHARED_BASE, WINDOW_MASK
 from layoutlab.ptx.parse import Discard, Instruction, Operand, PtxError
+from layoutlab.ptx.registry import Decoded, Gate, Qualifiers, instruction
 from layoutlab.ptx.state import Array, Frame, Op
 
 _SHARED = ".space:shared|shared::cta|shared::cluster?"

@@ -1,7 +1,7 @@
 """memory: ld, st, atom and red on every state space (PTX ISA 9.7.9).
 
-An access becomes an index into the space's words of its width, checked for alignment and bounds over all executing lanes at
-once; a lane that leaves its space stops the run with thread, address and line.
+An access becomes an index into the space's words of its width, checked for alignment and bounds over all executing
+lanes at once; a lane that leaves its space stops the run with thread, address and line.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import numpy as np
 from layoutlab.ptx.decode import Decoder
 from layoutlab.ptx.formats import decode, encode
 from layoutlab.ptx.isa.integer import bits_of_type
-from layoutlab.ptx.registry import Qualifiers, instruction
 from layoutlab.ptx.memory import (
     CONST_BASE,
     LOCAL_BASE,
@@ -25,6 +24,7 @@ from layoutlab.ptx.memory import (
     AccessError,
 )
 from layoutlab.ptx.parse import Discard, Instruction, Mem, Operand, Reg, Sym, Vec
+from layoutlab.ptx.registry import Qualifiers, instruction
 from layoutlab.ptx.state import Array, Frame, Op
 
 AddressOf = Callable[[Frame], Array]
@@ -101,7 +101,7 @@ class Space:
 
 class SharedSpace(Space):
     def words(self, f: Frame, width: int, at: Array) -> Array:
-        return f.wave.shared.words[width]
+        return np.asarray(f.wave.shared.words[width])
 
     def index(self, f: Frame, at: Array, width: int, count: int, ins: Instruction) -> Array:
         size = width * count
@@ -126,7 +126,9 @@ class SharedSpace(Space):
             if np.count_nonzero(fresh):
                 at = int((index + k).ravel()[np.flatnonzero(fresh.ravel())[0]]) * width % f.wave.shared.stride
                 f.wave.services.findings.add(
-                    "unwritten shared", ins, f"{ins.opcode}: {_offender(f, fresh)} reads shared byte {at}, never written"
+                    "unwritten shared",
+                    ins,
+                    f"{ins.opcode}: {_offender(f, fresh)} reads shared byte {at}, never written",
                 )
                 return
 
@@ -175,7 +177,7 @@ class GlobalSpace(Space):
         buffer = self._buffer(f, at, width * count, ins)
         if buffer is None:
             raise _SeveralBuffers
-        return (at - buffer.first) >> (width.bit_length() - 1)
+        return np.asarray((at - buffer.first) >> (width.bit_length() - 1))
 
 
 class _SeveralBuffers(Exception):
@@ -204,7 +206,9 @@ class FlatSpace(Space):
         limit = f.wave.local.shape[2] if self.name == "local" else len(self._bytes(f))
         if int(at.min()) < 0 or int(at.max()) + width * count > limit:
             bad = (at < 0) | (at + width * count > limit)
-            raise AccessError(f"{ins.opcode}: {_offender(f, bad)} leaves .{self.name} memory of {limit} bytes", ins.line)
+            raise AccessError(
+                f"{ins.opcode}: {_offender(f, bad)} leaves .{self.name} memory of {limit} bytes", ins.line
+            )
         if self.name == "local":
             at = at + f.select((f.warp * f.wave.ctas + f.cta) * 32 + np.arange(32)) * limit
         return at >> (width.bit_length() - 1)
@@ -229,7 +233,7 @@ def split_generic(at: Array) -> tuple[str, Array]:
         if top >= base:
             if int(at.min()) < base:
                 raise AccessError("the lanes of one generic access stand in different state spaces: not emulated yet")
-            return name, at & WINDOW_MASK if name != "const" else at & WINDOW_MASK
+            return name, at & WINDOW_MASK
     return "global", at
 
 
@@ -369,7 +373,7 @@ def _extended(d: Decoder, target: Operand, kind: str) -> Callable[[Frame, Array]
 
 @instruction(f"st {_ORDER} {_SCOPE} {_LD_SPACE} .cop:wb|cg|cs|wt? {_HINTS} {_VECTOR} .type:{_TYPES}")
 def _st(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
-    kind, width, count = _shape(q)
+    _, width, count = _shape(q)
     d.expect(ins, 2, 3)
     source = ins.operands[1]
     items = source.items if isinstance(source, Vec) else (source,)
@@ -397,7 +401,7 @@ def _truncated(d: Decoder, item: Operand, width: int) -> Callable[[Frame], Array
     return lambda f: f.select(getattr(f, view)[slot]).astype(dtype)
 
 
-# -- atomics ------------------------------------------------------------------------------------------------------------
+# -- atomics -----------------------------------------------------------------------------------------------------------
 
 
 def _atomic_function(op: str, kind: str) -> Callable[..., Any]:

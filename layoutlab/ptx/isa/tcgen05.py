@@ -1,7 +1,7 @@
 """tcgen05: tensor memory and the fifth generation's tensor core, cta_group 1 (PTX ISA 9.7.16).
 
-An mma reads its operands through 16-byte chunks of shared memory, or words of TMEM, multiplies in float32 and adds to the
-accumulator in TMEM. mma, cp and commit of a CTA complete in order; ld gives its registers at once; st completes at
+An mma reads its operands through 16-byte chunks of shared memory, or words of TMEM, multiplies in float32 and adds to
+the accumulator in TMEM. mma, cp and commit of a CTA complete in order; ld gives its registers at once; st completes at
 wait::st at the latest.
 """
 
@@ -18,9 +18,9 @@ from layoutlab.ptx.decode import Decoder
 from layoutlab.ptx.formats import decode
 from layoutlab.ptx.isa.mbarrier import shared_address
 from layoutlab.ptx.isa.memory import address
-from layoutlab.ptx.registry import Decoded, Gate, Qualifiers, instruction
 from layoutlab.ptx.memory import WINDOW_MASK, AccessError
 from layoutlab.ptx.parse import Imm, Instruction, Mem, PtxError, Vec
+from layoutlab.ptx.registry import Decoded, Gate, Qualifiers, instruction
 from layoutlab.ptx.state import Array, Frame, Op, Wave
 
 _GROUP = ".group:cta_group::1|cta_group::2"
@@ -31,7 +31,7 @@ def _refuse_pairs(d: Decoder, q: Qualifiers, ins: Instruction) -> None:
         raise d.fail(f"{ins.opcode}: cta_group::2 is not emulated yet")
 
 
-# -- allocation ---------------------------------------------------------------------------------------------------------
+# -- allocation --------------------------------------------------------------------------------------------------------
 
 
 class AllocationGate(Gate):
@@ -103,7 +103,7 @@ def _relinquish(d: Decoder, ins: Instruction, q: Qualifiers) -> Decoded:
     return Decoded(lambda f: None, sync="warp")
 
 
-# -- loads and stores ---------------------------------------------------------------------------------------------------
+# -- loads and stores --------------------------------------------------------------------------------------------------
 
 _SHAPES = ".shape:32x32b|16x64b|16x128b|16x256b|16x32bx2"
 _REPEATS = ".repeat:x1|x2|x4|x8|x16|x32|x64|x128"
@@ -301,7 +301,7 @@ def _wait_st(d: Decoder, ins: Instruction, q: Qualifiers) -> Decoded:
     return Decoded(run, sync="warp")
 
 
-# -- descriptors --------------------------------------------------------------------------------------------------------
+# -- descriptors -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -325,7 +325,9 @@ def matrix_descriptor(bits: int, ins: Instruction, constant: int | None) -> Matr
     if code not in rules.DESCRIPTOR_SWIZZLE:
         raise PtxError(f"{ins.opcode}: descriptor {bits:#x} has swizzle code {code}", ins.line)
     if constant is not None and (bits >> 46 & 7) != constant:
-        raise PtxError(f"{ins.opcode}: descriptor {bits:#x} has {bits >> 46 & 7} in bits 46-48, not {constant}", ins.line)
+        raise PtxError(
+            f"{ins.opcode}: descriptor {bits:#x} has {bits >> 46 & 7} in bits 46-48, not {constant}", ins.line
+        )
     if constant is not None and bits >> 52 & 1:
         raise PtxError(f"{ins.opcode}: absolute leading offsets are not emulated yet", ins.line)
     return MatrixDescriptor(
@@ -408,10 +410,11 @@ def multiply(left: Array, right: Array) -> Array:
     rows = m
     while rows > 8 and rows * n * depth > 1 << 17:
         rows //= 2
-    return np.matmul(np.ascontiguousarray(left).reshape(-1, rows, depth), right.T).reshape(m, n)
+    slices = np.ascontiguousarray(left).reshape(-1, rows, depth)
+    return np.asarray(np.matmul(slices, right.T).reshape(m, n))
 
 
-# -- mma ----------------------------------------------------------------------------------------------------------------
+# -- mma ---------------------------------------------------------------------------------------------------------------
 
 _OPERAND_TYPES = {
     "f16": {0: ("f16", 2), 1: ("bf16", 2)}, "tf32": {2: ("tf32", 4)},

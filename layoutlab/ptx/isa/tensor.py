@@ -1,7 +1,7 @@
 """tensor: TMA loads, stores and reductions of boxes (PTX ISA 9.7.9.27, 5.5).
 
-A box is gathered densely, dimension 0 fastest, and its bytes are placed in shared memory through the map's swizzle of the
-absolute address. Elements outside the tensor read as zero and are not written.
+A box is gathered densely, dimension 0 fastest, and its bytes are placed in shared memory through the map's swizzle of
+the absolute address. Elements outside the tensor read as zero and are not written.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from layoutlab.ptx import rules
 from layoutlab.ptx.decode import Decoder
 from layoutlab.ptx.isa.copy import _bulk_queue, note_unwritten, reduce_bytes
 from layoutlab.ptx.isa.memory import address
-from layoutlab.ptx.registry import Qualifiers, instruction
 from layoutlab.ptx.memory import PARAM_BASE, WINDOW_MASK, AccessError
 from layoutlab.ptx.parse import Instruction, PtxError, Vec
+from layoutlab.ptx.registry import Qualifiers, instruction
 from layoutlab.ptx.state import Array, Frame, Op, Wave
 from layoutlab.ptx.tma import TensorMap, decode_tensor_map
 

@@ -7,20 +7,21 @@ from typing import Any
 import numpy as np
 
 from layoutlab.ptx.decode import Decoder
-from layoutlab.ptx.registry import Decoded, Qualifiers, instruction
 from layoutlab.ptx.parse import Discard, Instruction, Pair
+from layoutlab.ptx.registry import Decoded, Qualifiers, instruction
 from layoutlab.ptx.state import LANES, Array, Frame
 
 _LANE = np.arange(LANES, dtype=np.int64)
 
 
 def _active(f: Frame) -> Array:
-    return np.ones(f.shape, bool) if f.mask is True else f.mask
+    return np.ones(f.shape, bool) if f.mask is True else np.asarray(f.mask)
 
 
 def _bits(lanes: Array) -> Array:
     """A row of 32 booleans as a 32-bit mask, shape (rows, 1)."""
-    return (lanes.astype(np.uint32) << _LANE.astype(np.uint32)).sum(axis=1, dtype=np.uint32)[:, None]
+    shifted: Array = lanes.astype(np.uint32) << _LANE.astype(np.uint32)
+    return np.asarray(shifted.sum(axis=1, dtype=np.uint32)[:, None])
 
 
 @instruction("shfl.sync .mode:up|down|bfly|idx .b32")
@@ -58,11 +59,7 @@ def _shfl(d: Decoder, ins: Instruction, q: Qualifiers) -> Decoded:
             valid = source <= highest
         source = np.where(valid, source, _LANE) & 31
         source = np.broadcast_to(source, f.shape)
-        if value.shape == f.shape:
-            result = np.take_along_axis(value, source, axis=1)
-        else:
-            result = value
-        f.put(f.u32[target], result)
+        f.put(f.u32[target], np.take_along_axis(value, source, axis=1) if value.shape == f.shape else value)
         if has_predicate:
             f.put(f.p[p], np.broadcast_to(valid, f.shape))
 
@@ -97,7 +94,7 @@ def _vote(d: Decoder, ins: Instruction, q: Qualifiers) -> Decoded:
         lanes = _active(f)
         value = np.broadcast_to(~f.p[a] if negated else f.p[a], f.shape)
         every, some = (value | ~lanes).all(axis=1), (value & lanes).any(axis=1)
-        result = {"all": every, "any": some, "uni": every | ~some}[q["mode"]]
+        result: Any = {"all": every, "any": some, "uni": every | ~some}[q["mode"]]
         f.put(f.p[target], np.broadcast_to(result[:, None], f.shape))
 
     return Decoded(run, sync=members)

@@ -1,7 +1,8 @@
 """wgmma: the warpgroup tensor core of sm_90a (PTX ISA 9.7.15).
 
-Registers change where the instruction stands, under every schedule: the code between an mma and its wait may move them about,
-and a delayed write would land in the wrong copy. Operands in shared memory follow the same descriptor rule as tcgen05.
+Registers change where the instruction stands, under every schedule: the code between an mma and its wait may move them
+about, and a delayed write would land in the wrong copy. Operands in shared memory follow the same descriptor rule as
+tcgen05.
 """
 
 from __future__ import annotations
