@@ -16,12 +16,13 @@ def kernel(params, body, registers="", name="k"):
     kinds = {"r": "b32", "rd": "b64", "rs": "b16", "p": "pred", "f": "f32"}
     used = {(m.group(1), int(m.group(2))) for m in re.finditer(r"%(rd|rs|r|p|f)(\d+)\b", body)}
     declared = "".join(
-        f"  .reg .{kind} %{prefix}<{1 + max(n for p, n in used if p == prefix)}>;\n"
+        f"  .reg .{kind} %{prefix}<{1 + max(n for p, n in used if p == prefix)}>;"
         for prefix, kind in kinds.items()
         if any(p == prefix for p, _ in used)
     )
+    declared = (declared + registers).replace("\n", " ") + "\n"  # one line, so that the body starts at line 7
     listed = ", ".join(f".param .{kind} {param}" for param, kind in params)
-    return f"{HEADER}.entry {name}({listed})\n{{\n{declared}{registers}{body}\n  ret;\n}}\n"
+    return f"{HEADER}.entry {name}({listed})\n{{\n{declared}{body}\n  ret;\n}}\n"
 
 
 def lanes(operation, sources, result, bits=32):
