@@ -30,6 +30,7 @@ __all__ = [
     "TiledCopy",
     "TiledMma",
     "Values",
+    "as_layout",
     "bits_of",
     "parse",
     "parse_layout",
@@ -77,7 +78,11 @@ def parse_layout(text: str) -> Layout | ComposedLayout:
       (8,64)
       ^
     """
-    value = parse(text)
+    return as_layout(parse(text), text)
+
+
+def as_layout(value: Any, text: str) -> Layout | ComposedLayout:
+    """The layout of a value that `text` spelled; the error points into the text."""
     if isinstance(value, Tensor):
         return value.swizzled_layout()
     if isinstance(value, (Layout, ComposedLayout)):

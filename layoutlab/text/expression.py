@@ -22,6 +22,7 @@ from layoutlab.errors import LayoutError
 from layoutlab.int_tuple import ceil_div, compatible, congruent, product, shape_div, weakly_congruent
 from layoutlab.layout import Layout, make_identity_layout, make_layout
 from layoutlab.swizzle import ComposedLayout, Swizzle
+from layoutlab.text import parse
 from layoutlab.text.grammar import Part, assembled, layout_of, read_part, read_term, take_o
 from layoutlab.text.records import tiler_text
 from layoutlab.text.scanner import Scanner
@@ -43,6 +44,24 @@ def evaluate(text: str) -> Any:
     Raises LayoutError for text that is no expression, and what the functions raise; `read` does the first part only.
     """
     return read(text).value()
+
+
+def value_of(text: str) -> Any:
+    """What a text stands for, a printed thing or an expression: where a user may give either.
+
+    >>> value_of("4:1"), value_of("coalesce((2,4):(1,2))"), value_of("((4,2):(2,1))[1]")
+    (4:1, 8:1, 2:1)
+    """
+    called = Scanner(text).match(_CALL)
+    if called is not None and called[1] in functions():
+        return evaluate(text)
+    try:
+        return parse(text)
+    except LayoutError as unread:
+        try:
+            return evaluate(text)
+        except LayoutError:
+            raise unread from None
 
 
 def read(text: str) -> Node:
