@@ -58,6 +58,10 @@ def parse(text: str) -> Any:
     s = Scanner(text)
     if s.at_end():
         s.fail("a layout, such as (8,64):(64,1)")
+    if s.peek(r"<[\w.]+ object at 0x"):
+        raise s.refused(
+            "this is how Python shows an object without a text of its own: print(object) shows the layout", s.pos
+        )
     first_line = text[s.pos :].split("\n", 1)[0]
     if title_of(first_line):
         return read_block(s)

@@ -29,7 +29,9 @@ from layoutlab.text.scanner import Scanner
 
 _CALL = r"(?!U?[Ii]nt\d+\()([A-Za-z_][A-Za-z0-9_]*)(?=\()"
 _KEYWORD = r"([A-Za-z_][A-Za-z0-9_]*)\s*="
-_OTHER_PART = r"Swizzle\b|Sw?<|SW_|Layout\(|ComposedLayout\(|ArithTuple\(|\[|ptr\b|[gsrt]mem_"
+_OTHER_PART = (
+    r"cute::|(?:Composed)?Layout<|Swizzle\b|Sw?<|SW_|Layout\(|ComposedLayout\(|ArithTuple\(|\[|ptr\b|[gsrt]mem_"
+)
 
 
 def evaluate(text: str) -> Any:
@@ -132,7 +134,7 @@ class _Operand:
 def _operand(s: Scanner) -> _Operand:
     start = s.skip()
     width = None
-    if found := s.match(r"\[\s*([0-9]+)\s*b\s*\]"):
+    if found := s.match(r"\[\s*([0-9]{1,9})\s*b\s*\]"):
         width = int(found[1])
     elif s.peek(_OTHER_PART):
         part = read_part(s)
