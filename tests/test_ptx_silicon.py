@@ -220,7 +220,10 @@ def tma_result(facts, arrays):
 @pytest.mark.parametrize(("name", "facts", "arrays"), TMA, ids=[r[0] for r in TMA])
 def test_tma(name, facts, arrays):
     if facts["outcome"] == "illegal instruction":
-        fake = {"tensor": np.zeros(facts["pitch"][-1] * facts["dims"][-1], np.uint8), "image": np.zeros(16384, np.uint8)}
+        fake = {
+            "tensor": np.zeros(facts["pitch"][-1] * facts["dims"][-1], np.uint8),
+            "image": np.zeros(16384, np.uint8),
+        }
         with pytest.raises(PtxError, match="multiple of 16|negative"):
             tma_result(facts, fake)
         return
