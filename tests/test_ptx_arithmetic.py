@@ -1,3 +1,4 @@
+# ruff: noqa: E501  (lines of PTX)
 """Arithmetic, logic, conversion: each instruction against Python integers, exact fractions, or ml_dtypes."""
 
 from __future__ import annotations
@@ -368,6 +369,7 @@ def test_sixteen_bits_to_float32(kind):
 @pytest.mark.parametrize("mode", ["rz", "rm", "rp"])
 def test_directed_rounding_to_half(mode):
     x = near_values("f16")
+    x = x[np.abs(x) <= 65504]
     got = lanes(f"cvt.{mode}.f16.f32 d, a0;", [x], np.float16).astype(np.float64)
     wide = x.astype(np.float64)
     finite = np.isfinite(got)

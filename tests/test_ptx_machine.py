@@ -1,3 +1,4 @@
+# ruff: noqa: E501  (lines of PTX)
 """The machine's frame: parsing, divergence, barriers, memory checks, asynchronous work and its reports."""
 
 from __future__ import annotations
@@ -218,7 +219,7 @@ def test_named_barriers_release_producer_and_consumer():
 
 def test_a_barrier_that_nobody_completes():
     body = "  mov.u32 %r3, %tid.x; setp.lt.u32 %p1, %r3, 32; @%p1 bra END; bar.sync 5, 96;\nEND:\n"
-    with pytest.raises(Deadlock, match="CTA 0 warp 1 at PTX line 8 .*barrier 5, 32 of 96 threads arrived"):
+    with pytest.raises(Deadlock, match=r"CTA 0 warp 1 at PTX line 8 .*barrier 5, 32 of 96 threads arrived"):
         out_words(body, block=64)
 
 

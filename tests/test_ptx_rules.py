@@ -1,3 +1,4 @@
+# ruff: noqa: E501  (lines of PTX)
 """Is the machine itself right? Each of its rules is flipped, one at a time, and some check must notice.
 
 A kernel that writes and reads by the same wrong rule hides the error, so the checks are those that hold a rule against

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  (lines of PTX)
 """The machine against an H200: every recorded instruction, the same registers, bytes and descriptors in, the same out."""
 
 from __future__ import annotations
@@ -224,7 +225,7 @@ def test_tma(name, facts, arrays):
             "tensor": np.zeros(facts["pitch"][-1] * facts["dims"][-1], np.uint8),
             "image": np.zeros(16384, np.uint8),
         }
-        with pytest.raises(PtxError, match="multiple of 16|negative"):
+        with pytest.raises(PtxError, match=r"multiple of 16|negative"):
             tma_result(facts, fake)
         return
     expected = arrays["stored" if facts["store"] else "loaded"]

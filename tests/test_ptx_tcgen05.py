@@ -1,3 +1,4 @@
+# ruff: noqa: E501  (lines of PTX)
 """Tensor memory and the SM100 tensor core, against the ISA's tables restated here and numpy products.
 
 The operands are placed by the canonical layouts as the ISA prints them, shape by shape, and the registers are checked
