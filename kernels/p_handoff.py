@@ -88,7 +88,8 @@ class PHandoff:
         p_start = p_buffer + self.settings.base
         sP = cute.make_tensor(cute.recast_ptr(p_start, sP_layout.inner, self.dtype), sP_layout.outer)
         sP_write = self.write_view(p_start, sP_layout)
-        self.note(sP_layout=sP_layout, sP=sP, sP_write=sP_write, pv_mma=pv_mma, element_bits=self.dtype.width)
+        self.note(p_buffer=p_buffer, sP_layout=sP_layout, sP=sP, sP_write=sP_write)
+        self.note(pv_mma=pv_mma, element_bits=self.dtype.width)
 
         if warp == 0:
             cute.arch.alloc_tmem(self.tmem_columns, tmem_holder)
@@ -161,8 +162,7 @@ class PHandoff:
         thread_copy = cute.make_tiled_copy_tv(atom, threads, cute.make_layout((width, 1))).get_slice(row)
         tVgV = thread_copy.partition_S(mV)
         tVsV = thread_copy.partition_D(cute.make_tensor(sV.iterator, as_matrix(sV.layout)))
-        for i in range_constexpr(cute.size(tVgV, mode=[2])):
-            cute.copy(atom, tVgV[None, None, i], tVsV[None, None, i])
+        cute.copy(atom, tVgV, tVsV)
 
     @cute.jit
     def put_s(self, row: cutlass.Int32, tSgS: cute.Tensor, tStS: cute.Tensor):
@@ -246,23 +246,29 @@ class PHandoff:
             coordinates = with_outer(coordinates, as_accumulator(coordinates.layout))
         tiled_store = self.make_store(tmem_load, outer_of(sP_matrix), pv_mma)
         thread_store = tiled_store.get_slice(row)
-        tRS_sP = thread_store.partition_D(sP_matrix)
         self.note(
             tiled_store=tiled_store,
             tiled_store_tiler=tiled_store.tiler_mn,
             tiled_store_tv=tiled_store.layout_dst_tv_tiled,
             sP_matrix=sP_matrix,
-            tRS_sP=tRS_sP,
             tRS_cP=[tiled_store.get_slice(thread).partition_D(coordinates) for thread in WATCHED_THREADS],
         )
-        if const_expr(self.settings.store == "tiled_copy_c"):
+        if const_expr(self.settings.store == "composition_raw" and isinstance(sP_matrix.layout, cute.ComposedLayout)):
+            # The DSL cannot partition a swizzled layout by this copy; its coordinates say the same places.
+            tRS_cP = thread_store.partition_D(coordinates)
+            for v in range_constexpr(cute.size(rP)):
+                sP_matrix[tRS_cP[v]] = rP[v]
+        elif const_expr(self.settings.store == "tiled_copy_c"):
             # The copy has one thread and a whole tile of values: storing all of them from all threads takes minutes to
             # compile. A thread holds kv values, so it stores those, at the first kv of the places that it claims.
+            tRS_sP = thread_store.partition_D(sP_matrix)
+            self.note(tRS_sP=tRS_sP)
             for v in range_constexpr(cute.size(rP)):
                 tRS_sP[v] = rP[v]
         else:
+            tRS_sP = thread_store.partition_D(sP_matrix)
             tRS_rP = cute.make_tensor(rP.iterator, cute.make_layout(tRS_sP.shape))
-            self.note(tRS_rP=tRS_rP)
+            self.note(tRS_sP=tRS_sP, tRS_rP=tRS_rP)
             cute.copy(tiled_store, tRS_rP, tRS_sP)
 
     def make_store(self, tmem_load: cute.TiledCopy, sP_matrix: cute.Layout, pv_mma: cute.TiledMma) -> cute.TiledCopy:

@@ -18,7 +18,8 @@ PROVENANCE = {
     "storage.layout": "sm100.make_smem_layout_a(pv_mma, (128, head_dim, kv), dtype, 1)",
     "storage.tensor": "sP, which pv_mma.make_fragment_A reads",
     "storage.element_bits": "dtype.width",
-    "storage.base_bytes": "the setting base: where sP starts in its 1024-byte aligned buffer",
+    "storage.buffer": "p_buffer, the pointer to the allocation that holds sP",
+    "storage.base_bytes": "the setting base: where sP starts in that buffer",
     "owner.tv": "tmem_load.layout_dst_tv_tiled, tmem_load = tcgen05.make_tmem_copy(Ld32x32bOp, tStS)",
     "owner.tiler": "tmem_load.tiler_mn, in the accumulator's profile ((M,N),1,1)",
     "owner.copy": "tmem_load",
@@ -86,6 +87,7 @@ def storage(settings: PSettings, seen: dict[str, Any]) -> dict[str, Any]:
         "layout": seen["sP_layout"],
         "tensor": seen["sP"],
         "element_bits": seen["element_bits"],
+        "buffer": seen["p_buffer"],
         "base_bytes": settings.base,
     }
 
@@ -113,10 +115,9 @@ def writer(settings: PSettings, seen: dict[str, Any]) -> dict[str, Any]:
         "copy": seen["tiled_store"],
         "tiler": seen["tiled_store_tiler"],
         "tv": seen["tiled_store_tv"],
-        "partition": seen["tRS_sP"],
         "threads": by_thread(seen["tRS_cP"]),
     }
-    optional = {"registers": "tRS_rP", "p_coord": "p_coord", "offsets": "offsets"}
+    optional = {"partition": "tRS_sP", "registers": "tRS_rP", "p_coord": "p_coord", "offsets": "offsets"}
     return found | {name: seen[noted] for name, noted in optional.items() if noted in seen}
 
 

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from printed_layouts import layout, pointer_swizzle, swizzled, tensor
 
+from layoutlab.atoms.descriptors import SmemDescriptor
+from layoutlab.atoms.tmem import TmemAtom
 from layoutlab.cutedsl import trace as trace_module
 from layoutlab.cutedsl.jobs import Answer
 from layoutlab.cutedsl.trace import TraceUnavailable, trace_many, trace_sP
@@ -35,13 +37,26 @@ FAULTS = [
 """Each with the first element that goes wrong: thread, value, the byte written, the byte read."""
 
 
+OPERANDS = [(64, "bf16"), (256, "f16"), (64, "e4m3"), (128, "e5m2"), (256, "e4m3")]
+
+
+def unique(variants):
+    """The settings that differ, in their order."""
+    return list({settings_id(settings): settings for settings in variants}.values())
+
+
 @pytest.fixture(scope="module", autouse=True)
 def own_cache(tmp_path_factory):
-    """A cache of this run's own, filled from one worker with what the tests below ask for one by one."""
+    """A cache of this run's own, filled from two workers with what the tests below ask for one by one."""
+    changes = [{"base": base} for base in BASES] + [fault for fault, _ in FAULTS] + [{"load": load} for load in LOADS]
+    asked = [{"store": store, **change} for store in ROUTES for change in changes]
+    asked += [{"kv": kv, "dtype": dtype, "base": base} for kv, dtype in OPERANDS for base in (0, 528)]
+    asked += [{"kv": kv, "dtype": dtype} for kv in KVS for dtype in DTYPES]
+    asked += [{"head_dim": head_dim} for head_dim in HEAD_DIMS]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        changes = [{"base": base} for base in BASES] + [fault for fault, _ in FAULTS]
-        list(trace_many([{"store": store, **change} for store in ROUTES for change in changes]))
+        list(trace_many(unique(asked)))
+        list(trace_many(unique(map(fastest, asked)), ptx=True))
         yield
 
 
@@ -126,10 +141,15 @@ def case_id(value):
     return settings_id(value) if isinstance(value, dict) else ""
 
 
+def fastest(settings):
+    """The variant with the same descriptors that compiles fastest: route, load and swizzle do not reach the MMA."""
+    reaching = ("kv", "dtype", "base", "head_dim")
+    return {"store": "composition", **{name: settings[name] for name in reaching if name in settings}}
+
+
 def descriptors_of(settings):
-    """The descriptors of a variant's PTX, by the route that compiles fastest: route and load do not reach the MMA."""
-    reduced = {name: settings[name] for name in ("kv", "dtype", "base", "head_dim") if name in settings}
-    return trace_sP({**reduced, "store": "composition"}, ptx=True).reader["descriptors"]
+    """The descriptors in the PTX of a variant."""
+    return trace_sP(fastest(settings), ptx=True).reader["descriptors"]
 
 
 def first_difference(trace, settings):
@@ -214,8 +234,36 @@ def test_first_warp_moves_the_threads_and_nothing_else():
     assert shifted.owner["threads"] == plain.owner["threads"]
 
 
+@pytest.mark.parametrize("load", LOADS)
+def test_the_traced_owner_is_the_modelled_tcgen05_ld(load):
+    m, k = owned(trace_sP({"store": "coordinate", "load": load}), 128)
+    words = TmemAtom.parse(f"32x32b.{load}").word_map()
+    per_load = int(load[1:])
+    thread, value = np.arange(ROWS)[:, None], np.arange(128)
+    model = words(t=thread % 32 + 0 * value, r=value % per_load + 0 * thread)
+    assert (model["lane"] + thread // 32 * 32 == m).all()
+    assert (model["column"] + value // per_load * per_load == k).all()
+
+
+@pytest.mark.parametrize("base", [0, 528])
+@pytest.mark.parametrize(("kv", "dtype"), OPERANDS)
+def test_the_traced_descriptors_read_where_the_model_says(kv, dtype, base):
+    settings = {"kv": kv, "dtype": dtype, "base": base}
+    trace, descriptors = trace_sP(settings), descriptors_of(settings)
+    bits = trace.storage["element_bits"]
+    width = 256 // bits  # elements of k an instruction reads
+    m, k = np.indices((ROWS, kv))
+    reads = read(trace, descriptors, m, k)
+    for step, text in enumerate(descriptors):
+        desc = SmemDescriptor.decode(int(text, 16), "sm_100").stepped(base)
+        columns = slice(step * width, (step + 1) * width)
+        assert (desc.addresses(ROWS, width, element_bits=bits) == reads[:, columns]).all()
+    assert (step + 1) * width == kv
+
+
 def test_provenance_names_every_entry():
     trace = trace_sP({"store": "composition"}, ptx=True)
+    assert trace.reader["descriptors"] and trace.writer["emitted"]
     entries = {f"{part}.{name}" for part in ("storage", "owner", "writer", "reader") for name in getattr(trace, part)}
     assert entries == set(trace.provenance)
     assert trace.dsl_version == "4.8.1"

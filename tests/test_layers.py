@@ -32,6 +32,7 @@ LAYERS = [
     "device",
     "catalogue",
     "crosscheck",
+    "kernels",
     "pytest_plugin",
     "cli",
 ]

@@ -92,13 +92,21 @@ def test_what_str_prints_is_read_back(x: Any) -> None:
         assert parse(str(x)) == x
 
 
-@given(layouts() | composed.filter(lambda c: not isinstance(c.inner, Swizzle) and c.element_bits is None))
+plain = st.builds(ComposedLayout, st.none() | layouts(), offsets, layouts())
+
+
+@given(layouts() | plain)
 def test_each_style_is_read_back(x: Any) -> None:
     for style in ("dsl", "c++", "pycute"):
         assert parse(to_text(x, style)) == x
 
 
-@given(composed.filter(lambda c: isinstance(c.inner, Swizzle) and c.inner.unit_bits is None and c.element_bits is None))
+unitless = st.builds(
+    lambda s, o, x: ComposedLayout(Swizzle(s.bits, s.base, s.shift), o, x), swizzles, offsets, layouts()
+)
+
+
+@given(unitless)
 def test_swizzles_without_unit_keep_none_in_each_style(x: ComposedLayout) -> None:
     for style in ("dsl", "c++", "pycute"):
         assert parse(to_text(x, style)) == x
@@ -184,7 +192,7 @@ def test_recorded_cpp_lines(line: str) -> None:
         tuple
         if label.startswith("mma_shape")
         else Tensor
-        if "ptr[" in text and "unset" not in text or "Iterator" in text or "tmem_" in text
+        if ("ptr[" in text and "unset" not in text) or "Iterator" in text or "tmem_" in text
         else ComposedLayout
     )
     assert isinstance(value, kind)
@@ -256,6 +264,11 @@ def test_pycute_swizzles() -> None:
             "UMMA::DescriptorIterator o (_1,_4):(_0,_2)",
             Tensor(Opaque("UMMA::DescriptorIterator"), Layout((1, 4), (0, 2))),
         ),
+        ('!cute.layout<"(4,2):(1,4)">', Layout((4, 2), (1, 4))),
+        ('!cute.swizzle<"S<3,4,3>">', Swizzle(3, 4, 3)),
+        ('!cute.composed_layout<"S<3,5,4> o 2 o 8:1">', ComposedLayout(Swizzle(3, 5, 4), 2, Layout(8, 1))),
+        ('!cute.memref<f16, gmem, align<16>, "8:1">', Tensor(Pointer("f16", 16, "gmem", 16), Layout(8, 1))),
+        ("!cute.ptr<f16, smem, align<4>>", Pointer("f16", 16, "smem", 4)),
         ("(Int32(?), 5)", (Sym("?"), 5)),
     ],
 )
@@ -282,66 +295,54 @@ def test_widths_of_element_types(dtype: str, bits: int | None) -> None:
 
 # -- refusals ---------------------------------------------------------------------------------------------------------
 
-REFUSED = {
-    "": "expected a layout, such as (8,64):(64,1) at column 1, the text ends\n  \n  ^",
-    "(8,64": "expected ',' or ')' at column 6, the text ends\n  (8,64\n       ^",
-    "(8,64):(64,1) junk": "expected the end of the text at column 15, found 'j'\n  (8,64):(64,1) junk\n                ^",
-    "(8,64) (64,1)": "expected ':' and the strides, or the end at column 8, found '('\n  (8,64) (64,1)\n         ^",
-    "(8,64):(64)": "shape (8,64) and stride (64) are nested differently\n  (8,64):(64)\n  ^",
-    "(8,0):(1,8)": "shape (8,0) has the extent 0: extents are positive integers\n  (8,0):(1,8)\n  ^",
-    "(8,-4):(1,8)": "shape (8,-4) has the extent -4: extents are positive integers\n  (8,-4):(1,8)\n  ^",
-    "(8,_):(1,8)": "'_' stands where a shape or a stride has a number\n  (8,_):(1,8)\n  ^",
-    "(8,1.5):(1,8)": "expected ',' or ')' at column 5, found '.'\n  (8,1.5):(1,8)\n      ^",
-    "S<3,4> o 0 o 8:1": "expected ',' and the shift: a swizzle is S<bits,base,shift> at column 6, found '>'\n"
-    "  S<3,4> o 0 o 8:1\n       ^",
-    "S<3,4,2>": "S<3,4,2>: a shift of 2 makes the 3 bits overlap their own sources\n  S<3,4,2>\n  ^",
-    "(4,6):(2,3) o 6:3": "two layouts and 'o': composition((4,6):(2,3), 6:3) is their composition\n"
-    "  (4,6):(2,3) o 6:3\n  ^",
-    "S<3,4,3> o 0 o (8,64)": "the last part of a composition is a layout, shape:stride\n  S<3,4,3> o 0 o (8,64)\n"
-    "                 ^",
-    "4:1@": "expected the number of a mode after '@' at column 5, the text ends\n  4:1@\n      ^",
-    "ptr<what, smem>": "expected an element type such as bf16 at column 9, found ','\n  ptr<what, smem>\n          ^",
-    "Tiled Copy\n  Tiler MN: (8:1,8:1)\n  Colour: red": "'Colour' is no line of a printed copy or MMA\n    Colour: red\n    ^",
-    "Tiled Copy\n  Tiler MN: (8:1;8:1)": "expected ',' or ')' at line 2, column 17, found ';'\n    Tiler MN: (8:1;8:1)\n"
-    "                  ^",
-    "Tiled Copy\n  Tiler MN: (8:1,8:1)": "the printed text has no line tvlayouttiled under tiledcopy: was all of it pasted?",
-}
+REFUSED = [
+    # (text, what is wrong with it, the column that the caret stands under in its last line)
+    ("", "expected a layout, such as (8,64):(64,1) at column 1, the text ends", 1),
+    ("(8,64", "expected ',' or ')' at column 6, the text ends", 6),
+    ("(8,64):(64,1) junk", "expected the end of the text at column 15, found 'j'", 15),
+    ("(8,64) (64,1)", "expected ':' and the strides, or the end at column 8, found '('", 8),
+    ("(8,64):(64)", "shape (8,64) and stride (64) are nested differently", 1),
+    ("(8,64:(64,1)", "shape 64 and stride (64,1) are nested differently", 4),
+    ("(8,0):(1,8)", "shape (8,0) has the extent 0: extents are positive integers", 1),
+    ("(8,-4):(1,8)", "shape (8,-4) has the extent -4: extents are positive integers", 1),
+    ("(8,_):(1,8)", "'_' stands where a shape or a stride has a number", 1),
+    ("(8,1.5):(1,8)", "expected ',' or ')' at column 5, found '.'", 5),
+    ("S<3,4> o 8:1", "expected ',' and the shift: a swizzle is S<bits,base,shift> at column 6, found '>'", 6),
+    ("S<3,4,2>", "S<3,4,2>: a shift of 2 makes the 3 bits overlap their own sources", 1),
+    ("(4,6):(2,3) o 6:3", "two layouts and 'o': composition((4,6):(2,3), 6:3) is their composition", 1),
+    ("S<3,4,3> o 0 o (8,64)", "the last part of a composition is a layout, shape:stride", 16),
+    ("4:1@", "expected the number of a mode after '@' at column 5, the text ends", 5),
+    ("ptr<what, smem>", "expected an element type such as bf16 at column 9, found ','", 9),
+    ("Tiled Copy\n  Colour: red", "'Colour' is no line of a printed copy or MMA", 3),
+    ("Tiled Copy\n  Tiler MN: (8:1;8:1)", "expected ',' or ')' at line 2, column 17, found ';'", 17),
+]
 
 
-@pytest.mark.parametrize("text", REFUSED)
-def test_refusals_say_what_and_where(text: str) -> None:
+@pytest.mark.parametrize(("text", "sentence", "column"), REFUSED)
+def test_refusals_say_what_and_where(text: str, sentence: str, column: int) -> None:
     with pytest.raises(LayoutError) as e:
         parse(text)
-    assert str(e.value) == REFUSED[text]
+    last = text.rsplit("\n", 1)[-1]
+    assert str(e.value) == f"{sentence}\n  {last}\n  {' ' * (column - 1)}^"
+
+
+def test_a_block_that_is_not_whole_is_refused() -> None:
+    with pytest.raises(LayoutError, match="no line 'TV Layout tiled' under 'Tiled Copy': was all of it pasted"):
+        parse("Tiled Copy\n  Tiler MN: (8:1,8:1)")
 
 
 def test_the_caret_stands_under_the_place_in_a_long_line() -> None:
     with pytest.raises(LayoutError) as e:
-        parse("(" + "1," * 500 + "x y" + ",1" * 500 + ")")
+        parse(f"({'1,' * 500}x y{',1' * 500})")
     sentence, line, caret = str(e.value).split("\n")
     assert sentence.startswith("expected ',' or ')' at column 1004") and len(line) < 90
     assert line[caret.index("^")] == "y"
 
 
-alphabet = st.sampled_from(
-    list("(),:_-+*@?<>[]{}=\"' \n0123456789ABCSwox%o")
-    + [
-        " o ",
-        "S<3,4,3>",
-        "ptr<",
-        "tensor<",
-        "align<",
-        "smem_ptr[16b](",
-        "Layout(",
-        "OpResult(",
-        "Tiled Copy\n",
-        "ThrID: ",
-        "8:1",
-        "1@0",
-        "SW_",
-        "?{div=8}",
-    ]
-)
+characters = list("(),:_-+*@?<>[]{}=\"' \n0123456789ABCSwox%o")
+fragments = [" o ", "S<3,4,3>", "ptr<", "tensor<", "align<", "smem_ptr[16b](", "Layout(", "OpResult(", "gmem_"]
+fragments += ["ThrID: ", "8:1", "1@0", "SW_", "?{div=8}", "Tiled Copy\n", "Copy Atom\n"]
+alphabet = st.sampled_from([*characters, *fragments])
 
 
 @given(st.text(max_size=40) | st.lists(alphabet, max_size=25).map("".join))

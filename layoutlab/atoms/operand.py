@@ -165,11 +165,11 @@ def descriptor_of(layout: Layout | ComposedLayout, element_bits: int = 16, start
     Traceback (most recent call last):
     layoutlab.errors.LayoutError: (8,64):(64,1) is K-major with 8 rows 128 bytes apart and no swizzle: no canonical ...
 
-    layout counts elements of `element_bits`; its swizzle, if any, is one of the hardware's and says what it counts (a
-    swizzle without a unit is taken as CuTe prints shared-memory layouts: bytes). start is the byte address of the tile.
-    The fields found are read back through `operand_map` and compared element by element with the layout, so a wrong
-    answer cannot leave. Raises LayoutError with the reason and, where there is one, the canonical layout that is
-    nearest.
+    layout is (rows, k), or ((rows, k), 1, steps) as an MMA partitions it; it counts elements of `element_bits`; its
+    swizzle, if any, is one of the hardware's and says what it counts (a swizzle without a unit is taken as CuTe
+    prints shared-memory layouts: bytes). start is the byte address of the tile. The fields found are read back
+    through `operand_map` and compared element by element with the layout, so a wrong answer cannot leave. Raises
+    LayoutError with the reason and, where there is one, the canonical layout that is nearest.
     """
     outer, mode = _taken_apart(layout, element_bits)
     rows, ks = (_count(outer[i]) for i in (0, 1))
@@ -199,9 +199,7 @@ def descriptor_of(layout: Layout | ComposedLayout, element_bits: int = 16, start
 
 def _taken_apart(layout: Layout | ComposedLayout, element_bits: int) -> tuple[Layout, SwizzleMode]:
     """The unswizzled layout of rank 2 and the descriptor's swizzle mode."""
-    outer = layout.outer if isinstance(layout, ComposedLayout) else layout
-    if outer.rank() != 2:
-        raise LayoutError(f"{layout} has {outer.rank()} modes: an operand has two, rows and k")
+    outer = _rows_and_ks(layout.outer if isinstance(layout, ComposedLayout) else layout)
     if not isinstance(layout, ComposedLayout) or layout.inner is None:
         return outer, 0
     if not isinstance(layout.inner, Swizzle) or layout.offset != 0:
@@ -223,6 +221,20 @@ def _taken_apart(layout: Layout | ComposedLayout, element_bits: int) -> tuple[La
     return outer, modes[b, m, s]
 
 
+def _rows_and_ks(layout: Layout) -> Layout:
+    """(rows, k) as it is; or ((rows, k), 1, steps...) of one instruction's rows, as an MMA partitions an operand."""
+    if layout.rank() == 2:
+        return layout
+    if layout.rank() < 3 or layout[0].rank() != 2:
+        raise LayoutError(f"{layout} has {layout.rank()} modes: an operand is (rows, k), or ((rows, k), 1, steps)")
+    if _count(layout[1]) != 1:
+        raise LayoutError(f"{layout} has rows of {_count(layout[1])} instructions: take one, layout[:, i]")
+    rows, inside, *steps = layout[0][0], layout[0][1], *(layout[i] for i in range(2, layout.rank()))
+    ks = [inside, *(step for step in steps if _count(step) > 1)]
+    shape, stride = (tuple(getattr(k, part) for k in ks) for part in ("shape", "stride"))
+    return Layout((rows.shape, shape), (rows.stride, stride))
+
+
 def _count(layout: Layout) -> int:
     size = layout.size()
     if not isinstance(size, int):
@@ -239,15 +251,21 @@ def _refuse_many_to_one(layout: Layout | ComposedLayout, outer: Layout) -> None:
 
     size = _count(outer)
     places = len(np.unique(outer(np.arange(size))))
-    if places < size:
-        raise LayoutError(f"{layout} is not injective: {size} elements in {places} places")
+    if places == size:
+        return
+    reached, hint = 1, ""
+    for extent, stride in sorted(((e, d) for e, d in outer.leaves() if e > 1), key=lambda mode: mode[1]):
+        if stride < reached and not hint:
+            hint = f"; the stride {stride} falls among the {reached} places before it, {reached} is right"
+        reached = stride * (extent - 1) + reached
+    raise LayoutError(f"{layout} is not injective: {size} elements in {places} places{hint}")
 
 
 def _fields(
     layout: Layout | ComposedLayout, outer: Layout, mode: SwizzleMode, major: Major, element_bits: int, start: int
 ) -> SmemDescriptor:
-    """The only fields that can be right, read off the layout at the corners of the canonical form."""
-    rows, ks, pattern = _count(outer[0]), _count(outer[1]), pattern_of(mode)
+    """The only fields that can be right, read off the layout at the corners of the canonical form; 0 where unread."""
+    rows, ks, pattern = _count(outer[0]), k_per_instruction(element_bits), pattern_of(mode)
     chunk = CORE_BYTES * 8 // element_bits
 
     def byte(m: int, k: int) -> int:

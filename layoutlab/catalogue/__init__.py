@@ -20,5 +20,7 @@ CATALOGUE: dict[str, HandoffFunction] = {function.__name__: function for functio
 def named(name: str) -> HandoffFunction:
     """The handoff of that name; refuses another one with the nearest that there is."""
     if name not in CATALOGUE:
-        raise LayoutError(f"no handoff is called {name}{nearest(name, list(CATALOGUE))} (there are: {', '.join(CATALOGUE)})")
+        raise LayoutError(
+            f"no handoff is called {name}{nearest(name, list(CATALOGUE))} (there are: {', '.join(CATALOGUE)})"
+        )
     return CATALOGUE[name]

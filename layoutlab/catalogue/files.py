@@ -3,6 +3,8 @@
     sP                      the catalogue's
     my_layouts.py           every handoff in the file, in the order of the file
     my_layouts.py:p_tile    that one
+
+Whatever a file raises becomes a sentence that names the file and the line.
 """
 
 from __future__ import annotations
@@ -30,14 +32,16 @@ def find(target: str) -> list[HandoffFunction]:
     ['sP']
     >>> find("sQ")
     Traceback (most recent call last):
-    layoutlab.errors.LayoutError: no handoff is called sQ; did you mean sP? (there are: sP; or give a file, FILE.py[:NAME])
+    layoutlab.errors.LayoutError: no handoff is called sQ; did you mean sP? There are: sP; or a file, FILE.py[:NAME]
     """
     path, _, name = target.partition(".py:") if ".py:" in target else (target, "", "")
     if not target.endswith(".py") and not name and not path.endswith(".py"):
         if target not in CATALOGUE:
             listed = ", ".join(CATALOGUE)
             hint = nearest(target, list(CATALOGUE))
-            raise LayoutError(f"no handoff is called {target}{hint} (there are: {listed}; or give a file, FILE.py[:NAME])")
+            raise LayoutError(
+                f"no handoff is called {target}{hint or '.'} There are: {listed}; or a file, FILE.py[:NAME]"
+            )
         return [named(target)]
     file = Path(f"{path}.py" if name else target)
     found = handoffs_of(load(file))
@@ -94,11 +98,11 @@ def blamed_on(file: Path) -> Iterator[None]:
 
 
 def _place(file: Path, error: BaseException) -> str:
-    if isinstance(error, SyntaxError) and error.filename and Path(error.filename) == file:
+    if isinstance(error, SyntaxError) and error.filename and Path(error.filename).resolve() == file.resolve():
         return f"{file}, line {error.lineno}"
     line, at = None, error.__traceback__
     while at is not None:
-        if Path(at.tb_frame.f_code.co_filename) == file:
+        if Path(at.tb_frame.f_code.co_filename).resolve() == file.resolve():
             line = at.tb_lineno
         at = at.tb_next
     return f"{file}, line {line}" if line else str(file)

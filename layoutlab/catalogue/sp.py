@@ -15,6 +15,7 @@ from layoutlab.algebra import composition, zipped_divide
 from layoutlab.handoff import Handoff, Owner, Smem, Tile, Writer, handoff, smem, store, tcgen05_ld, umma_a
 from layoutlab.handoff.operand import SmemOperand
 from layoutlab.layout import Layout, make_layout
+from layoutlab.swizzle import ComposedLayout
 
 ROWS = 128
 BITS = {"bf16": 16, "f16": 16, "e4m3": 8, "e5m2": 8}
@@ -38,15 +39,14 @@ def sP(
     P = Tile("P", m=ROWS, k=kv, bits=BITS[dtype])
     operand = SmemOperand(ROWS, kv, P.bits)
     owner = tcgen05_ld(f"32x32b.{load}").over(P, first_warp=first_warp)
-    swizzle = "" if write_swizzle == "none" else f"{operand.swizzle_text} o 0 o "
     view = operand.layout if k_order == "012" else operand.matrix(k_order)
     storage = smem(
-        f"{swizzle}{view}",
+        view if write_swizzle == "none" else ComposedLayout(operand.swizzle, 0, view),
         over=P,
         base_bytes=base,
         align_bytes=1024,
         swizzle_unit="elements" if write_swizzle == "elements" else "bytes",
-        swizzles="offsets" if write_swizzle == "relative" else "addresses",
+        swizzles="offsets" if write_swizzle in ("elements", "relative") else "addresses",
     )
     reader = umma_a(operand.descriptor(start=base), P, starts_bytes=operand.starts_bytes)
     writer = _writer(store, owner, storage, operand.matrix(k_order), int(load[1:]), head_dim)

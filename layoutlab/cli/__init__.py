@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments, debug = _without_debug(list(sys.argv[1:] if argv is None else argv))
     try:
-        return _run(arguments)
+        return _run(arguments, debug)
     except SystemExit as e:  # argparse: help, version, or a usage error that it has printed
         return e.code if isinstance(e.code, int) else 0
     except BrokenPipeError:
@@ -83,7 +83,7 @@ def stamp() -> dict[str, int | str | None]:
     return {"schema": 1, "version": version(), "dsl_version": dsl}
 
 
-def _run(arguments: list[str]) -> int:
+def _run(arguments: list[str], debug: bool) -> int:
     import argparse
 
     commands = installed()
@@ -104,7 +104,7 @@ def _run(arguments: list[str]) -> int:
     module = None if chosen is None else import_module(f"{__name__}.{chosen}")
     if module is not None:
         module.add(subparsers)
-    args = parser.parse_args(arguments)
+    args = parser.parse_args(arguments, argparse.Namespace(debug=debug))
     assert module is not None, "argparse insists on a command"
     status: int = module.run(args)
     sys.stdout.flush()

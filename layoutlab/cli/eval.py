@@ -47,6 +47,8 @@ def run(args: Any) -> int:
     try:
         print(_shown(expression.value(), args.style))
     except LayoutError as e:
+        if args.debug:
+            raise
         print(f"layoutlab: {e}", file=sys.stderr)
         return 1
     return 0

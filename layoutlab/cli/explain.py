@@ -50,7 +50,8 @@ def run(args: Any) -> int:
         except LayoutError as e:
             passed.append((number, e))
             continue
-        print("\n" if explained else "", f"{label}: " if label else "", report, sep="")
+        report.headline = f"{label}: {report.headline}" if label else report.headline
+        print("\n" if explained else "", report, sep="")
         explained += 1
     if not explained:
         raise passed[0][1] if passed else LayoutError("there is no text to explain")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import ArgumentParser, Namespace, _SubParsersAction
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from layoutlab.catalogue import CATALOGUE
 from layoutlab.catalogue.files import find, made
 from layoutlab.errors import LayoutError
-from layoutlab.handoff.core import Handoff, HandoffFunction, verify
+from layoutlab.handoff.core import HandoffFunction, verify
 from layoutlab.handoff.report import as_json, report
 from layoutlab.handoff.settings import nearest
 from layoutlab.handoff.verdict import Verdict
@@ -30,8 +30,15 @@ class Trace:
     json: Mapping[str, Any] = field(default_factory=dict)
 
 
+def _trace_of_sp(verdict: Verdict) -> Trace:
+    from layoutlab.crosscheck.traced import against_trace  # --no-trace does without it
+
+    found = against_trace(verdict.handoff)
+    return Trace(found.agrees, found.line, found.seconds, found.json)
+
+
 Tracer = Callable[[Verdict], Trace]
-TRACERS: dict[str, Tracer] = {}
+TRACERS: dict[str, Tracer] = {"sP": _trace_of_sp}
 """Who traces a handoff's real kernel, by the handoff's name; asked after the model's verdict is printed."""
 
 
@@ -44,10 +51,14 @@ def add(subparsers: _SubParsersAction[ArgumentParser]) -> None:
         "Alone, lists the names and their settings.",
         epilog="Exit status: 0 proved, 1 refuted, 2 usage error, 3 undecided or unsupported.",
     )
-    parser.add_argument("target", nargs="?", metavar="NAME|FILE.py[:NAME]", help="a named handoff, or a file of your own")
+    parser.add_argument(
+        "target", nargs="?", metavar="NAME|FILE.py[:NAME]", help="a named handoff, or a file of your own"
+    )
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting; may be repeated")
     parser.add_argument("--no-trace", action="store_true", help="ask the model alone, not the real kernel's compile")
-    parser.add_argument("--json", action="store_true", help="print one JSON object; a list for a file of several handoffs")
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object; a list for a file of several handoffs"
+    )
     parser.add_argument("--template", metavar="NAME", help="print the handoff as a file to edit, which verifies")
 
 
@@ -60,7 +71,7 @@ def run(args: Namespace) -> int:
         return 0
     functions = find(args.target)
     chosen = _settings(args.set)
-    handoffs = [made(f, lambda f=f: f(**_known(f, chosen, functions))) for f in functions]
+    handoffs = [made(f, partial(f, **_known(f, chosen, functions))) for f in functions]
     statuses, objects = [0], list[dict[str, Any]]()
     for i, h in enumerate(handoffs):
         verdict = verify(h)

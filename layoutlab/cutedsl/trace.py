@@ -34,12 +34,13 @@ class TraceUnavailable(LayoutError):
 class SPTrace:
     """The layouts of one variant of the P handoff kernel, as JSON values; `provenance["part.entry"]` says what each is.
 
-    * `storage`: `layout` (element units under a swizzle that counts bytes), `tensor`, `element_bits`, `base_bytes`.
+    * `storage`: `layout` (element units under a swizzle that counts bytes), `tensor`, `element_bits`, `buffer`,
+      `base_bytes`.
     * `owner`: `tv` (T,V) over `tiler` (three layouts; the first divides m + 128 k, the others are 1:0), `coordinates`
       with a dynamic row, `threads` {row: the same with the row's number}, `tmem`, `copy`, `first_thread`.
     * `writer`: `route`, `tensor`; for the coordinate route `stored`, for each value the coordinate [k0, 0, [k1, k2],
-      stage]; for the others `matrix` (m,k) -> location, `tiler`, `tv`, `partition`, `registers`, `threads` {row: its
-      (m,k) coordinates}, and where the route has them `p_coord` and `offsets`; with `ptx=True` also
+      stage]; for the others `matrix` (m,k) -> location, `tiler`, `tv`, `threads` {row: its (m,k) coordinates}, and
+      where the route has them `partition`, `registers`, `p_coord` and `offsets`; with `ptx=True` also
       `emitted`, {width of the shared-memory store: how many a thread does}.
     * `reader`: `fragment` (steps of the descriptor, in 16-byte units), `mma`, `accumulator`, and with `ptx=True`
       `descriptors`: for each MMA the hexadecimal constant that is added to the encoded start address.

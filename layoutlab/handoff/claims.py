@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from layoutlab.arbiter import TooLarge, count_where, first_missing, first_shared, first_where
+from layoutlab.arbiter import TooLarge, first_missing, first_shared, first_where
 from layoutlab.digits import ONE, Map, aligned
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.linear import Linear, equal_points, first_outside
@@ -25,7 +25,6 @@ from layoutlab.handoff.reader import Reader
 from layoutlab.handoff.tile import Tile
 from layoutlab.handoff.verdict import Answer, Claim, Location, Witness
 from layoutlab.handoff.writer import Writer
-from layoutlab.swizzle import Swizzle
 
 TABLE, WALK, RULES = "normal form", "enumeration", "rules"
 LANE_BITS = 512 * 32
@@ -106,9 +105,7 @@ def decide(question: Question) -> tuple[Claim, ...]:
 NAMES = ("covered", "placed", "exclusive", "inside", "legal")
 
 
-def _by_table_or_walk(
-    name: str, size: int, table: Callable[[], Claim], walk: Callable[[str], Claim]
-) -> Claim:
+def _by_table_or_walk(name: str, size: int, table: Callable[[], Claim], walk: Callable[[str], Claim]) -> Claim:
     """The table's answer, or where none holds the maps, the enumeration's, or where that is too long, none."""
     try:
         return table()
@@ -187,9 +184,7 @@ def covered(q: Question, place: Claim) -> Claim:
 
     def walk(reason: str) -> Claim:
         flat = _flat_coordinate(q.tile)
-        lost, walked = first_missing(
-            q.tile.extents, flat, q.owner.axes, lambda **i: _flat_or_outside(q, flat, i), 1
-        )
+        lost, walked = first_missing(q.tile.extents, flat, q.owner.axes, lambda **i: _flat_or_outside(q, flat, i), 1)
         if lost is not None:
             return _uncovered(q, lost, "no thread holds that element", WALK, walked, f"no normal form: {reason}")
         lost, more = first_missing(
@@ -204,9 +199,7 @@ def covered(q: Question, place: Claim) -> Claim:
     return _by_table_or_walk("covered", size, table, walk)
 
 
-def _uncovered(
-    q: Question, lost: Mapping[str, int] | None, what: str, method: str, walked: int, why: str
-) -> Claim:
+def _uncovered(q: Question, lost: Mapping[str, int] | None, what: str, method: str, walked: int, why: str) -> Claim:
     if lost is None:
         return Claim("covered", "proved", method, q.tile.size, walked, None, why)
     at = q.reads(lost)
@@ -217,9 +210,9 @@ def _uncovered(
 def _unowned(q: Question) -> dict[str, int] | None:
     """The first coordinate, in the tile's order, that no (t, v) holds."""
     owner = q.owner.table.only(*q.tile.extents)
-    if all(0 <= low and high < q.tile.extents[a] for a in owner.rows for low, high in [owner.bounds(a)]):
-        if owner.image_size() == q.tile.size:
-            return None
+    inside = all(low >= 0 and high < q.tile.extents[a] for a in owner.rows for low, high in [owner.bounds(a)])
+    if inside and owner.image_size() == q.tile.size:
+        return None
     return first_outside(Linear.of(owner), Linear.of(_identity(q.tile).table))
 
 
@@ -256,9 +249,8 @@ def exclusive(q: Question, place: Claim) -> Claim:
 
     def table() -> Claim:
         # A swizzle moves whole elements to places of their own: two that share a place after it share one before it.
-        staged = q.write.before is not None and q.write.swizzle is not None and _whole(q.write.swizzle, q.tile.bits)
-        write = q.write.before.table if staged and q.write.before else q.write.table
-        write = write.plus("bit", -write.rows["bit"].get(ONE, 0)) if staged else write
+        write = (q.write.before or q.write).table
+        write = write.plus("bit", -write.rows["bit"].get(ONE, 0))
         if any(s % q.tile.bits for t, s in write.rows["bit"].items() if t):
             raise LayoutError(f"elements of {q.tile.bits} bits do not start at multiples of their width")
         if _injective(write):
@@ -274,17 +266,10 @@ def exclusive(q: Question, place: Claim) -> Claim:
         return Claim("exclusive", "proved", TABLE, size, 0, None, remark)
 
     def walk(reason: str) -> Claim:
-        pair, walked = first_shared(
-            q.owner.axes, lambda **i: _cell(q.write.at(**i)), q.identity, q.tile.bits
-        )
+        pair, walked = first_shared(q.owner.axes, lambda **i: _cell(q.write.at(**i)), q.identity, q.tile.bits)
         return _shared(q, pair, WALK, walked, f"no normal form: {reason}")
 
     return _by_table_or_walk("exclusive", size, table, walk)
-
-
-def _whole(swizzle: Swizzle, bits: int) -> bool:
-    """Whether a swizzle of bits moves elements of this width whole."""
-    return (1 << min(swizzle.base, swizzle.base + swizzle.shift)) % bits == 0
 
 
 def _injective(write: Map) -> bool:
@@ -352,7 +337,7 @@ def inside(q: Question) -> Claim:
 
 def _reach(write: Places, bits: int) -> range:
     """The bits that writes may touch: a swizzle of whole elements stays in the spans that it permutes."""
-    if write.before is None or write.swizzle is None or not _whole(write.swizzle, bits):
+    if write.before is None or write.swizzle is None:
         low, high = write.table.bounds("bit")
         return range(low, high + bits)
     table = write.before.table
@@ -371,10 +356,12 @@ def _outside(q: Question, at: Mapping[str, int], whole: range, live: Mapping[str
     cell = _cell(here.outputs)
     for name, r in live.items():
         if cell < r.stop and cell + q.tile.bits > r.start:
-            return f"{q.name(at)} writes {here}, which is {name}'s: bytes {r.start // 8} to {r.stop // 8 - 1} are still live"
-    return (
-        f"{q.name(at)} writes {here}, outside of {q.writer.storage.name}'s bytes {whole.start // 8} to {whole.stop // 8 - 1}"
-    )
+            return f"{q.name(at)} writes {here}, which is {name}'s: bytes {_bytes(r)} are still live"
+    return f"{q.name(at)} writes {here}, outside of {q.writer.storage.name}'s bytes {_bytes(whole)}"
+
+
+def _bytes(bits: range) -> str:
+    return f"{bits.start // 8} to {bits.stop // 8 - 1}"
 
 
 # -- legal ------------------------------------------------------------------------------------------------------------
@@ -382,7 +369,7 @@ def _outside(q: Question, at: Mapping[str, int], whole: range, live: Mapping[str
 
 def legal(q: Question) -> Claim:
     """Whether loads, stores, buffer and descriptors are what the hardware takes."""
-    rules = [*q.writer.rules(), *q.reader.rules()]
+    rules = [*dict.fromkeys([*q.writer.rules(), *q.reader.rules()])]
     faults = [rule.fault for rule in rules if rule.fault]
     answer: Answer = "refuted" if faults else "proved"
     asked = "; ".join(rule.asked for rule in rules)

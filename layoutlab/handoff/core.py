@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import update_wrapper
 from time import perf_counter
 from typing import Any
@@ -40,7 +40,16 @@ class Handoff:
         for what, theirs in (("writer", writer.tile), ("reader", reader.tile)):
             if theirs != tile:
                 raise LayoutError(f"the handoff is of {tile}, its {what} has {theirs}")
-        parts = dict(tile=tile, writer=writer, reader=reader, live=dict(live or {}), name=tile.name, doc="", params={}, settings=None)
+        parts = dict(
+            tile=tile,
+            writer=writer,
+            reader=reader,
+            live=dict(live or {}),
+            name=tile.name,
+            doc="",
+            params={},
+            settings=None,
+        )
         for name, value in parts.items():
             object.__setattr__(self, name, value)
 

@@ -53,8 +53,8 @@ class Difference:
 class Form:
     """swizzle(base + sum(step * digit)) + shift, in bits.
 
-    `pattern` says which bits the swizzle xors with which, (target, source). `flips` are target bits that a constant flips,
-    in a map that was swizzled before it was looked at.
+    `pattern` says which bits the swizzle xors with which, (target, source). `flips` are target bits that a constant
+    flips, in a map that was swizzled before it was looked at.
     """
 
     axes: Mapping[str, tuple[int, ...]]
@@ -72,8 +72,8 @@ def form(m: Map, swizzle: Swizzle | None = None, shift: int = 0) -> Form:
     >>> sorted(form(strided("bit", m=[(8, 128)], k=[(8, 16)]).swizzled("bit", 3, 4, 3)).pattern)
     [(4, 7), (5, 8), (6, 9)]
 
-    A finished map's xors are taken apart: a bit belongs where its highest step is, in lower parities it is a source. Raises
-    LayoutError where a row is no such sum.
+    A finished map's xors are taken apart: a bit belongs where its highest step is, in lower parities it is a source.
+    Raises LayoutError where a row is no such sum.
     """
     row = m.rows["bit"]
     if swizzle is not None and swizzle.bits:
@@ -81,6 +81,8 @@ def form(m: Map, swizzle: Swizzle | None = None, shift: int = 0) -> Form:
         pairs = ((i, i + swizzle.shift) if swizzle.shift > 0 else (i - swizzle.shift, i) for i in bits)
         return Form(m.axes, _steps(m, row), row.get(ONE, 0), frozenset(pairs), shift)
     mixed = {d for term in row if len(term) > 1 for d in term}
+    if mixed:  # where there are xors, a bit that steps down is one that a constant flips
+        mixed |= {d for term, step in row.items() if step < 0 for d in term if d[2] == 2}
     parities = {term: step for term, step in row.items() if term & mixed}
     homes = {d: max(abs(s) for t, s in parities.items() if d in t) for d in mixed}
     if len({*homes.values()}) < len(homes):
@@ -129,9 +131,24 @@ def _of_steps(wrote: Form, wanted: Form, names: Names) -> list[Difference]:
     lists = _lists(moved, wrote, wanted, names)
     if sorted(wrote.steps[d] for d in moved) == sorted(wanted.steps[d] for d in moved):
         return [*found, Difference("order", f"an order: {lists}")]
-    factors = {_factor(wrote, wanted, digits) for digits in _by_axis(moved, names).values()}
-    far = f", {_times(factors.pop() or Fraction(1))} as far" if len(factors) == 1 and None not in factors else ""
-    return [*found, Difference("stride", f"a stride: {lists}{far}")]
+    return [*found, Difference("stride", f"a stride: {lists}{_far(moved, wrote, wanted, names)}")]
+
+
+def _far(moved: Sequence[Digit], wrote: Form, wanted: Form, names: Names) -> str:
+    """The factor between the steps that differ, where there is one and they are an axis, or all of it from some step
+    on."""
+    axes = _by_axis(moved, names)
+    factor = _factor(wrote, wanted, moved)
+    if factor is None:
+        return ""
+    parts = list[str]()
+    for axis, digits in axes.items():
+        every = sorted((names[d][1], d) for d in wrote.steps if names[d][0] == axis)
+        if {d for _, d in every[-len(digits) :]} != set(digits):
+            return ""
+        start = min(names[d][1] for d in digits)
+        parts.append("" if len(digits) == len(every) else f"steps of {start} and more along {axis} go ")
+    return f", {' and '.join(filter(None, parts))}{_times(factor)} as far"
 
 
 def _factor(wrote: Form, wanted: Form, digits: Sequence[Digit]) -> Fraction | None:
@@ -227,7 +244,9 @@ def _of_constants(wrote: Form, wanted: Form) -> list[Difference]:
     found = []
     if by:
         amount = f"{abs(by) // 8} bytes" if by % 8 == 0 else f"{abs(by)} bits"
-        found.append(Difference("offset", f"an offset: everything is written {amount} too {'high' if by > 0 else 'low'}"))
+        found.append(
+            Difference("offset", f"an offset: everything is written {amount} too {'high' if by > 0 else 'low'}")
+        )
     if wrote.flips != wanted.flips or (wrote.pattern and wanted.pattern and _seen(wrote) != _seen(wanted) and not by):
         found.append(Difference("base", f"a base: {_base_text(wrote, wanted)}"))
     return found

@@ -8,7 +8,8 @@ from layoutlab.arbiter import TooLarge, first_where
 from layoutlab.digits import Digit, Map, aligned
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.claims import Question
-from layoutlab.handoff.difference import Difference, Form, Names, explain as differences, form
+from layoutlab.handoff.difference import Difference, Form, Names, form
+from layoutlab.handoff.difference import explain as differences
 from layoutlab.handoff.places import Places
 
 
@@ -81,7 +82,9 @@ def _cures(q: Question) -> list[str]:
         "swizzling absolute addresses, which are right at any 16-byte base",
     ]
     if base % 128 == 0:
-        cures.append(f"a descriptor base offset of (base >> 7) & 7 = {base >> 7 & 7} (seen on SM90 silicon, not yet on SM100)")
+        cures.append(
+            f"a descriptor base offset of (base >> 7) & 7 = {base >> 7 & 7} (seen on SM90 silicon, not yet on SM100)"
+        )
     return ["any of these cures it: " + "; ".join(cures)]
 
 

@@ -25,6 +25,7 @@ WIDTH = 64
 class Linear:
     """index bits -> output bits: the constant, and what each digit flips, the fastest digit first."""
 
+    axes: tuple[str, ...]
     digits: tuple[Digit, ...]
     vectors: tuple[int, ...]
     constant: int
@@ -52,11 +53,11 @@ class Linear:
             if base < 0 or base & taken or (base | taken) >> WIDTH:
                 raise LayoutError(f"{out}: the base {base} carries into the steps")
             constant ^= (base ^ inverted) << WIDTH * shift
-        return cls(digits, tuple(flips[d] for d in digits), constant)
+        return cls(tuple(m.axes), digits, tuple(flips[d] for d in digits), constant)
 
     def index(self, mask: int) -> dict[str, int]:
         """The index whose bits, the fastest digit lowest, are `mask`."""
-        at = {axis: 0 for axis, _, _ in reversed(self.digits)}
+        at = dict.fromkeys(self.axes, 0)
         for i, (axis, weight, _) in enumerate(self.digits):
             at[axis] += weight * (mask >> i & 1)
         return at
@@ -121,7 +122,8 @@ def first_outside(reached: Linear, wanted: Linear) -> dict[str, int] | None:
 
 def equal_points(a: Linear, b: Linear) -> int:
     """At how many indices the two, of the same digits, give the same output."""
-    difference = Linear(a.digits, tuple(x ^ y for x, y in zip(a.vectors, b.vectors, strict=True)), a.constant ^ b.constant)
+    vectors = tuple(x ^ y for x, y in zip(a.vectors, b.vectors, strict=True))
+    difference = Linear(a.axes, a.digits, vectors, a.constant ^ b.constant)
     span = Span()
     for i, vector in enumerate(difference.vectors):
         span.add(vector, 1 << i)

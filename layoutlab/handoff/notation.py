@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from layoutlab.errors import LayoutError
 from layoutlab.layout import Layout
 from layoutlab.swizzle import ComposedLayout
-from layoutlab.text import parse_layout
+
+if TYPE_CHECKING:
+    from layoutlab.text import TiledCopy
 
 
 def read_layout(value: Any, what: str) -> Layout | ComposedLayout:
@@ -18,7 +20,19 @@ def read_layout(value: Any, what: str) -> Layout | ComposedLayout:
     """
     if isinstance(value, (Layout, ComposedLayout)):
         return value
+    from layoutlab.text import parse_layout  # strings are met in few runs, and it takes a while to load
+
     try:
         return parse_layout(str(value))
     except LayoutError as error:
         raise LayoutError(f"{what}: {error}") from error
+
+
+def read_copy(value: Any) -> TiledCopy | None:
+    """The tiled copy that a slot was given, printed or live; None where it is something else."""
+    if isinstance(value, (Layout, ComposedLayout)) or not str(value).lstrip().startswith("Tiled Copy"):
+        return None
+    from layoutlab.text import TiledCopy, parse
+
+    copy = parse(str(value))
+    return copy if isinstance(copy, TiledCopy) else None

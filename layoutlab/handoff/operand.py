@@ -16,14 +16,16 @@ from layoutlab.atoms.descriptors import SmemDescriptor
 from layoutlab.atoms.operand import K_BYTES
 from layoutlab.errors import LayoutError
 from layoutlab.layout import Layout
+from layoutlab.swizzle import Swizzle
+
 
 @dataclass(frozen=True)
 class SmemOperand:
     """A K-major operand of `rows` x `k` elements in the widest swizzle atom whose row divides the tile's.
 
     Atoms of 8 rows are stacked along the rows first, then along k. Where a row holds several atoms, k has three parts:
-    k0 inside an instruction, k1 inside the atom, k2 the atom. Source: PTX ISA, tcgen05 canonical layouts (K-major); CUTLASS
-    `sm100_smem_selector` for the choice of the atom.
+    k0 inside an instruction, k1 inside the atom, k2 the atom. Source: PTX ISA, tcgen05 canonical layouts (K-major);
+    CUTLASS `sm100_smem_selector` for the choice of the atom.
     """
 
     rows: int
@@ -33,7 +35,8 @@ class SmemOperand:
     def __post_init__(self) -> None:
         if self.rows % 8 or self.k * self.bits % (8 * K_BYTES) or 8 * K_BYTES % self.bits:
             raise LayoutError(
-                f"an operand of {self.rows} x {self.k} {self.bits}-bit elements is not made of 8 rows and {K_BYTES} bytes of K"
+                f"an operand of {self.rows} x {self.k} {self.bits}-bit elements "
+                f"is not made of 8 rows and {K_BYTES} bytes of K"
             )
 
     @property
@@ -43,9 +46,9 @@ class SmemOperand:
         return 128 if row % 128 == 0 else 64 if row % 64 == 0 else 32
 
     @property
-    def swizzle_text(self) -> str:
-        """The atom's swizzle of byte addresses, as CuTe prints it."""
-        return f"S<{self.swizzle_bytes.bit_length() - 5},4,3>"
+    def swizzle(self) -> Swizzle:
+        """The atom's swizzle, as CuTe prints it beside a pointer: of byte addresses."""
+        return Swizzle(self.swizzle_bytes.bit_length() - 5, 4, 3)
 
     @property
     def k_parts(self) -> tuple[int, int, int]:
@@ -68,8 +71,8 @@ class SmemOperand:
         if k2 == 1:
             if order != "012":
                 raise LayoutError(
-                    f"k_order={order} needs a k of three parts, and {self.k} elements of {self.bits} bits lie in one swizzle "
-                    f"atom of {self.swizzle_bytes} bytes: there is no k2"
+                    f"k_order={order} needs a k of three parts, and {self.k} elements of {self.bits} bits lie in one "
+                    f"swizzle atom of {self.swizzle_bytes} bytes: there is no k2"
                 )
             return Layout((self.rows, (k0, k1)), (atom, (1, k0)))
         if order == "021":

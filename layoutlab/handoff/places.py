@@ -28,8 +28,8 @@ Modes = Sequence[tuple[int, int]]
 class Places:
     """`axes` gives each index axis its extent, slowest first; `outputs` names what comes out, its unit in the name.
 
-    A swizzled function remembers its stages: it is `swizzle(before) + plus`. Two functions whose stages are equal are equal,
-    also at a base at which no table holds the swizzled whole.
+    A swizzled function remembers its stages: it is `swizzle(before) + plus`. Two functions whose stages are equal are
+    equal, also at a base at which no table holds the swizzled whole.
     """
 
     axes: Mapping[str, int]
@@ -129,13 +129,16 @@ def strided_places(modes: Mapping[str, Modes], out: str) -> Places:
 
 
 def strided_at(modes: Modes, index: Any) -> Any:
-    """One axis's share of a location: the index taken apart, each part times its stride."""
+    """One axis's share of a location: the index taken apart, each part times its stride.
+
+    An index past the end goes on along the last part, as CuTe's natural extension does.
+    """
     total, weight = index * 0, 1
-    for extent, stride in modes:
+    for extent, stride in modes[:-1]:
         if stride and extent > 1:
             total = total + index // weight % extent * stride
         weight *= extent
-    return total
+    return total + index // weight * modes[-1][1] if modes else total
 
 
 def split_at(modes: Modes, *extents: int) -> list[list[tuple[int, int]]]:
@@ -161,6 +164,8 @@ def split_at(modes: Modes, *extents: int) -> list[list[tuple[int, int]]]:
                 rest.insert(0, (size // left, stride * left))
                 left = 1
             else:
-                raise LayoutError(f"a mode of {size} elements ends inside of an axis: neither of {size} and {left} divides the other")
+                raise LayoutError(
+                    f"a mode of {size} elements ends inside of an axis: neither of {size} and {left} divides the other"
+                )
         parts.append(part)
     return parts

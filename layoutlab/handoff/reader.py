@@ -16,6 +16,7 @@ from layoutlab.handoff.tile import Tile
 from layoutlab.handoff.verdict import Location
 from layoutlab.swizzle import Swizzle
 
+
 def _no_rules() -> list[Rule]:
     return []
 
@@ -59,8 +60,9 @@ def umma_a(desc: SmemDescriptor, tile: Tile, *, starts_bytes: Sequence[int], maj
     >>> [reader.read.at(m=m, k=k)["bit"] // 8 for m, k in ((0, 0), (1, 0), (0, 16))]
     [0, 144, 32]
 
-    A step takes 32 bytes of K from each row. Source: PTX ISA, tcgen05 "Canonical layouts" and "Shared memory descriptor";
-    the base offset as an H200's tensor core has it. Raises LayoutError for a tile that is no whole number of steps.
+    A step takes 32 bytes of K from each row. Source: PTX ISA, tcgen05 "Canonical layouts" and "Shared memory
+    descriptor"; the base offset as an H200's tensor core has it. Raises LayoutError for a tile that is no whole number
+    of steps.
     """
     if len(tile.extents) != 2:
         raise LayoutError(f"operand A has rows and a K: tile {tile} has {len(tile.extents)} coordinates")
@@ -100,7 +102,8 @@ def _address(desc: SmemDescriptor, bits: int, major: Major, starts: tuple[int, .
 
     In bytes, w the swizzle's width, t its elements, and 16-byte chunks where there is none:
     K-major: (r%8)*w + (r/8)*sbo + byte of k, or (r%8)*16 + (r/8)*sbo + (chunk of k)*lbo + byte in the chunk;
-    MN-major: (r%t)*size + (r/t)*lbo + (k%8)*w + (k/8)*sbo, or byte of r in its chunk + (chunk)*sbo + (k%8)*16 + (k/8)*lbo.
+    MN-major: (r%t)*size + (r/t)*lbo + (k%8)*w + (k/8)*sbo, or byte of r in its chunk + (chunk)*sbo + (k%8)*16 +
+    (k/8)*lbo.
     """
     step, chunk = k_per_instruction(bits), 128 // bits
     start, k = _looked_up(starts, k // step) + desc.start, k % step
@@ -124,7 +127,8 @@ def _looked_up(starts: tuple[int, ...], step: Any) -> Any:
 
 
 def _swizzled(address: Places, desc: SmemDescriptor) -> Places:
-    """Bits [low, low+n) of the byte address xor-ed with bits [7, 7+n) of it, the row counted from the base offset on."""
+    """Bits [low, low+n) of the byte address xor-ed with bits [7, 7+n) of it, the row counted from the base offset
+    on."""
     pattern, moved = pattern_of(desc.swizzle), desc.base_offset * 1024
     swizzle = Swizzle(pattern.bits, pattern.low + 3, 7 - pattern.low, unit_bits=1)
     return address.moved(-moved).swizzled(swizzle).moved(moved) if moved else address.swizzled(swizzle)
@@ -134,7 +138,9 @@ def _descriptor_rules(desc: SmemDescriptor, tile: Tile, starts: tuple[int, ...])
     rows = tile.shape[0]
     shapes = None if rows in (64, 128) else f"{tile} has {rows} rows, and one tcgen05.mma of one CTA takes 64 or 128"
     misplaced = next((s for s in starts if (desc.start + s) % 16), None)
-    odd = None if misplaced is None else f"a descriptor starts at byte {desc.start + misplaced}, which 16 does not divide"
+    odd = (
+        None if misplaced is None else f"a descriptor starts at byte {desc.start + misplaced}, which 16 does not divide"
+    )
     outside = next((s for s in starts if not 0 <= desc.start + s < FIELD_LIMIT), None)
     far = (
         None

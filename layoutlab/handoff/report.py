@@ -34,7 +34,7 @@ def _maps(h: Handoff) -> list[str]:
         ("tile", str(h.tile), ""),
         ("owner", f"{h.writer.owner}   (T{threads},V{values}) -> {' + '.join(flat)}", h.writer.owner.source),
         ("storage", f"{h.writer.storage.name} = {h.writer.storage.spoken()}", ""),
-        ("write", f"{h.writer.bits}-bit stores {h.writer.route}", ""),
+        ("write", f"{h.writer.bits}-bit stores {h.writer.route}", h.writer.source),
         ("read", h.reader.text, h.reader.source),
     ]
     return [f"  {name:<8} {text}" + (f"   [{source}]" if source else "") for name, text, source in rows]
@@ -73,7 +73,8 @@ def cost_line(writer: Writer) -> str:
     least = max(1, WARP * writer.bits // 8 // WAVEFRONT_BYTES)
     each = str(counts[0]) if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
     clean = "conflict-free" if max(counts) == least else f"{least} is the least"
-    return f"{len(counts)} stores of {writer.bits} bits a thread, {each} wavefront{'' if each == '1' else 's'} each for a warp ({clean})"
+    wavefronts = "wavefront" if each == "1" else "wavefronts"
+    return f"{len(counts)} stores of {writer.bits} bits a thread, {each} {wavefronts} each for a warp ({clean})"
 
 
 def store_wavefronts(writer: Writer) -> list[int]:

@@ -33,10 +33,13 @@ class Setting:
     required: bool
 
     def accept(self, value: Any, owner: str) -> Any:
-        """The value itself, or a text read as the annotation says; refuses another one with the nearest that there is."""
+        """The value itself, or a text read as the annotation says; refuses others with the nearest one."""
         if self.choices:
             for choice in self.choices:
-                if value == choice and type(value) is type(choice) or isinstance(value, str) and value == str(choice):
+                if value == choice and type(value) is type(choice):
+                    return choice
+            for choice in self.choices:
+                if isinstance(value, str) and value == str(choice):
                     return choice
             raise LayoutError(
                 f"{owner}: {self.name}={value} is not one of {', '.join(map(repr, self.choices))}"
@@ -76,7 +79,10 @@ class Settings:
         hints = get_type_hints(function)
         return cls(
             function.__name__,
-            tuple(_setting(p, hints.get(name), function.__name__) for name, p in inspect.signature(function).parameters.items()),
+            tuple(
+                _setting(p, hints.get(name), function.__name__)
+                for name, p in inspect.signature(function).parameters.items()
+            ),
         )
 
     def accept(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -125,5 +131,7 @@ def _setting(parameter: inspect.Parameter, hint: Any, owner: str) -> Setting:
         return Setting(parameter.name, type(get_args(hint)[0]), get_args(hint), default, required)
     kind = hint if hint is not None else type(default)
     if kind not in (int, str, bool, float):
-        raise LayoutError(f"{owner}: the setting {parameter.name} is annotated {hint}: Literal, int, str, bool or float say values")
+        raise LayoutError(
+            f"{owner}: the setting {parameter.name} is annotated {hint}: Literal, int, str, bool or float say values"
+        )
     return Setting(parameter.name, kind, (), default, required)

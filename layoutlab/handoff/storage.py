@@ -6,8 +6,8 @@
 >>> sP.places.at(m=1, k=0)["bit"] // 8, sP.bytes
 (144, 32768)
 
-Locations are absolute: a swizzle acts on addresses, so the base of the buffer is part of them. They are counted in bits,
-which 4- and 6-bit types need, and shown in bytes.
+Locations are absolute: a swizzle acts on addresses, so the base of the buffer is part of them. They are counted in
+bits, which 4- and 6-bit types need, and shown in bytes.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ from layoutlab.layout import Layout
 from layoutlab.swizzle import ComposedLayout, Swizzle
 
 Swizzles = Literal["addresses", "offsets"]
+
+HARDWARE_PERIOD_BYTES = 1024
+"""What any reader's swizzle of addresses repeats after at most: a base's remainder by this is all that it can see."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +64,8 @@ class Smem:
 
     @property
     def cells(self) -> range:
-        """The bits of the allocation: from the base to the highest element, in whole spans that the swizzle permutes."""
+        """The bits of the allocation: from the base to the highest element, in whole spans that the swizzle
+        permutes."""
         steps = [(e - 1) * s for mode in self.modes.values() for e, s in mode]
         low = self.base_bytes * 8 + (self.offset + sum(min(s, 0) for s in steps)) * self.tile.bits
         high = self.base_bytes * 8 + (self.offset + sum(max(s, 0) for s in steps) + 1) * self.tile.bits
@@ -91,10 +95,11 @@ class Smem:
                 else None,
             )
         ]
-        if self.swizzles == "offsets" and self.align_bytes % self.repeat_bytes:
+        period = min(self.repeat_bytes, HARDWARE_PERIOD_BYTES)
+        if self.swizzles == "offsets" and self.align_bytes % period:
             fault = (
-                f"the writer swizzles offsets, whose pattern repeats every {self.repeat_bytes} bytes, and the buffer is "
-                f"aligned to {self.align_bytes} bytes only: align it to {self.repeat_bytes}, or swizzle addresses"
+                f"the writer swizzles offsets, whose pattern repeats every {period} bytes, and the buffer is "
+                f"aligned to {self.align_bytes} bytes only: align it to {period}, or swizzle addresses"
             )
             rules.append(Rule("offsets may be swizzled only at an aligned base", fault))
         return rules
@@ -144,14 +149,18 @@ def smem(
     >>> smem("S<3,4,3> o 0 o (8,64):(64,1)", over=P, swizzle_unit="elements").places.at(m=1, k=0)
     {'bit': 1024}
 
-    Units: strides count elements of the tile; a swizzle in a text counts bytes, as CuTe DSL prints it beside a pointer to
-    shared memory, or elements with `swizzle_unit="elements"`; one that carries its own unit keeps it. `base_bytes` is where
-    the tile starts inside a buffer aligned to `align_bytes`. `swizzles` says what the writer's code swizzles: absolute
-    addresses, as hardware does, or offsets from the base. Raises LayoutError for a layout of another number of elements.
+    Units: strides count elements of the tile; a swizzle in a text counts bytes, as CuTe DSL prints it beside a pointer
+    to shared memory, or elements with `swizzle_unit="elements"`; one that carries its own unit keeps it. `base_bytes`
+    is where the tile starts inside a buffer aligned to `align_bytes`. `swizzles` says what the writer's code swizzles:
+    absolute addresses, as hardware does, or offsets from the base. Raises LayoutError for a layout of another number
+    of elements.
     """
     label = name or f"s{over.name}"
     value = read_layout(layout, label)
-    for bad, why in ((base_bytes < 0, f"starts at byte {base_bytes}"), (align_bytes < 1, f"is aligned to {align_bytes}")):
+    for bad, why in (
+        (base_bytes < 0, f"starts at byte {base_bytes}"),
+        (align_bytes < 1, f"is aligned to {align_bytes}"),
+    ):
         if bad:
             raise LayoutError(f"{label} {why}: a number of bytes is not negative")
     if swizzle_unit not in ("bytes", "elements") or swizzles not in ("addresses", "offsets"):
@@ -163,9 +172,7 @@ def smem(
     return Smem(over, value, over.share(outer, label), swizzle, swizzles, offset, base_bytes, align_bytes, label)
 
 
-def _parts(
-    value: Layout | ComposedLayout, label: str, tile: Tile, unit: str
-) -> tuple[Layout, Swizzle | None, int]:
+def _parts(value: Layout | ComposedLayout, label: str, tile: Tile, unit: str) -> tuple[Layout, Swizzle | None, int]:
     """Outer layout, swizzle in bits, offset in elements."""
     if isinstance(value, Layout):
         return value, None, 0
@@ -184,4 +191,8 @@ def _in_bits(swizzle: Swizzle, tile: Tile, unit: str) -> Swizzle:
     """A swizzle as it acts on bits of memory; one that carries no unit counts `unit`."""
     if swizzle.unit_bits is None:
         swizzle = Swizzle(swizzle.bits, swizzle.base, swizzle.shift, 8 if unit == "bytes" else tile.bits)
-    return swizzle.counted_in(1)
+    found = swizzle.counted_in(1)
+    chunk = 1 << min(found.base, found.base + found.shift)
+    if found.bits and chunk % tile.bits:
+        raise LayoutError(f"{swizzle} moves chunks of {chunk} bits, which cuts elements of {tile}")
+    return found

@@ -47,11 +47,12 @@ class Tile:
         return tuple(self.extents.values())
 
     def unravel(self) -> Places:
-        """flat -> coordinates."""
-        parts, weight = list[Places](), 1
+        """flat -> coordinates; a flat index past the end goes on along the last coordinate."""
+        parts, weight, last = list[Places](), 1, list(self.extents)[-1]
         for axis, extent in self.extents.items():
             above = self.size // (weight * extent)
-            parts.append(strided_places({"flat": [(weight, 0), (extent, 1), (above, 0)]}, axis))
+            modes = [(weight, 0), (extent, 1)] if axis == last else [(weight, 0), (extent, 1), (above, 0)]
+            parts.append(strided_places({"flat": modes}, axis))
             weight *= extent
         first, *more = parts
         for part in more:
@@ -64,8 +65,8 @@ class Tile:
         >>> Tile("P", m=128, k=128, bits=16).share(Layout(((128, 16), 1, (4, 2)), ((64, 1), 0, (16, 8192))), "sP")
         {'m': [(128, 64)], 'k': [(16, 1), (4, 16), (2, 8192)]}
 
-        Takes one mode for each coordinate, or an MMA operand's ((M,K),rest M,rest K), or any layout whose flat index is the
-        tile's; a trailing mode of one stage is dropped. Raises LayoutError for another number of elements.
+        Takes one mode for each coordinate, or an MMA operand's ((M,K),rest M,rest K), or any layout whose flat index
+        is the tile's; a trailing mode of one stage is dropped. Raises LayoutError for another number of elements.
         """
         if layout.symbolic() or layout.coordinate_valued():
             raise LayoutError(f"{what}: {layout} is no layout of known integer strides, so it says no location")
@@ -81,14 +82,16 @@ class Tile:
             parts = split_at([m for g in groups for m in g], *self.shape)
             return dict(zip(self.extents, parts, strict=True))
         stages = " (slice one stage first)" if prod(sizes) % self.size == 0 and prod(sizes) > self.size else ""
-        raise LayoutError(f"{what}: {layout} has {prod(sizes)} elements in modes of {sizes}, not those of {self}{stages}")
+        raise LayoutError(
+            f"{what}: {layout} has {prod(sizes)} elements in modes of {sizes}, not those of {self}{stages}"
+        )
 
     def _operand(self, layout: Layout) -> dict[str, Modes] | None:
         """((M,K),rest M,rest K[,1]) as (m, k), where the sizes are this tile's."""
         if len(self.extents) != 2 or layout.rank() not in (3, 4) or layout[0].rank() != 2:
             return None
         parts = [[*_kept(layout[0][i]), *_kept(layout[1 + i])] for i in (0, 1)]
-        if layout.rank() == 4 and _kept(layout[3]) or tuple(prod(e for e, _ in p) for p in parts) != self.shape:
+        if (layout.rank() == 4 and _kept(layout[3])) or tuple(prod(e for e, _ in p) for p in parts) != self.shape:
             return None
         return dict(zip(self.extents, parts, strict=True))
 

@@ -38,13 +38,13 @@ class Location:
         if "lane" in self.outputs:
             column, inside = divmod(bit, TMEM_COLUMN_BITS)
             return {"space": self.space, "lane": self.outputs["lane"], "column": column, "half": inside // 16}
-        inside = {"bit": bit % 8} if bit % 8 else {}
-        return {"space": self.space, "byte": bit // 8, **inside}
+        return {"space": self.space, "byte": bit // 8, **({"bit": bit % 8} if bit % 8 else {})}
 
 
 @dataclass(frozen=True)
 class Witness:
-    """The first counterexample: who, which element, where it was written and where it is read; None where not applicable."""
+    """The first counterexample: who, which element, where it was written and where it is read; None where not
+    applicable."""
 
     message: str
     thread: int | None = None

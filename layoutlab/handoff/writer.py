@@ -19,7 +19,7 @@ from typing import Any
 
 from layoutlab.atoms.tmem import LANES, WARP_LANES, TmemAtom
 from layoutlab.errors import LayoutError
-from layoutlab.handoff.notation import read_layout
+from layoutlab.handoff.notation import read_copy, read_layout
 from layoutlab.handoff.places import Places, strided_places
 from layoutlab.handoff.rule import Rule
 from layoutlab.handoff.storage import Smem
@@ -37,7 +37,8 @@ def _no_rules() -> list[Rule]:
 class Owner:
     """Who holds which element: `places` goes (t, v) -> coordinates; t counts from `first_thread` of the block.
 
-    `layout` says the same as CuTe does: (T, V) -> flat coordinate of the tile, or coordinates where its strides are bases.
+    `layout` says the same as CuTe does: (T, V) -> flat coordinate of the tile, or coordinates where its strides are
+    bases.
     """
 
     tile: Tile
@@ -61,7 +62,8 @@ class TmemLoad:
     def over(self, tile: Tile, *, first_warp: int = 0) -> Owner:
         """The element that each thread's value is: accumulator row = lane, one 32-bit column an element along k.
 
-        `first_warp` is the warp of the block that thread 0 of the map is in; its threads own rows from 0 on all the same.
+        `first_warp` is the warp of the block that thread 0 of the map is in; its threads own rows from 0 on all the
+        same.
         """
         if len(tile.extents) != 2:
             raise LayoutError(f"{self.atom} loads rows and columns: tile {tile} has {len(tile.extents)} coordinates")
@@ -101,8 +103,9 @@ def _lanes_rule(rows: int, first_warp: int) -> Rule:
         first = WARP_LANES * (warp % 4)
         if first != lane:
             fault = (
-                f"warp {warp} (threads {32 * warp} to {32 * warp + 31}) takes rows {lane} to {lane + 31}, which lie in TMEM "
-                f"lanes {lane} to {lane + 31}, but it may touch lanes {first} to {first + 31} only (32 * (warp % 4) on); "
+                f"warp {warp} (threads {32 * warp} to {32 * warp + 31}) takes rows {lane} to {lane + 31}, which lie in "
+                f"TMEM lanes {lane} to {lane + 31}, but it may touch lanes {first} to {first + 31} only "
+                f"(32 * (warp % 4) on); "
                 f"let rows begin in a warp whose number is a multiple of 4"
             )
             break
@@ -174,6 +177,7 @@ class Writer:
     bits: int
     route: str  # how the store finds its places
     code: str
+    source: str = "modelled"
     space: str = "smem"
 
     @property
@@ -215,8 +219,8 @@ class Writer:
         first = v // count * count
         here, start = (self.write.at(t=t, v=x)["bit"] for x in (v, first))
         return (
-            f"a {self.bits}-bit store of T{t + self.owner.first_thread} would move V{first} to V{first + count - 1} together, "
-            f"but V{first} belongs at byte {_byte(start)} and V{v} at byte {_byte(here)}"
+            f"a {self.bits}-bit store of T{t + self.owner.first_thread} would move V{first} to V{first + count - 1} "
+            f"together, but V{first} belongs at byte {_byte(start)} and V{v} at byte {_byte(here)}"
         )
 
     def _neighbours(self, count: int) -> bool:
@@ -250,9 +254,10 @@ def store(owner: Any, storage: Smem, *, bits: int, through: Any = None, offsets:
     >>> writer.write.at(t=1, v=0)
     {'bit': 1024}
 
-    By default an element goes where the storage has its coordinate. A copy whose own thread-value layout decides goes by
-    `through`, (T, V) -> flat coordinate of the tile, or by `offsets`, (T, V) -> element offset in memory before the swizzle.
-    Both take a layout, its text, or a live DSL object; so does `owner`, as `owned` does.
+    By default an element goes where the storage has its coordinate. A copy whose own thread-value layout decides goes
+    by `through`, (T, V) -> flat coordinate of the tile, or by `offsets`, (T, V) -> element offset in memory before the
+    swizzle. Both take a layout, its text, or a live DSL object, `through` a tiled copy too; `owner` takes what `owned`
+    takes.
     """
     who = owner if isinstance(owner, Owner) else owned(owner, storage.tile)
     if who.tile != storage.tile:
@@ -274,6 +279,10 @@ def store(owner: Any, storage: Smem, *, bits: int, through: Any = None, offsets:
 
 
 def _plain_tv(value: Any, what: str, owner: Owner) -> Layout:
+    if what == "through" and (copy := read_copy(value)):
+        from layoutlab.handoff.copies import copy_coordinates
+
+        return copy_coordinates(copy, owner.tile, owner.places.axes["t"], owner.places.axes["v"])
     layout = read_layout(value, what)
     if isinstance(layout, ComposedLayout) or layout.rank() != 2:
         raise LayoutError(f"{what}: {layout} is no (thread, value) layout of two modes")

@@ -11,33 +11,39 @@ from layoutlab.text.grammar import read_value
 from layoutlab.text.records import CopyAtom, MmaAtom, TiledCopy, TiledMma
 from layoutlab.text.scanner import Scanner
 
-_TITLES = ("tiledcopy", "copyatom", "tiledmma", "mmaatom", "thrcopy", "thrmma")
-
-_NAMES = {
-    "tilermn": "tiler",
-    "tvlayouttiled": "tv",
-    "tiledlayouttv": "tv",
-    "thrid": "thr",
-    "tvlayoutsrc": "src",
-    "vallayoutsrc": "src",
-    "tvlayoutdst": "dst",
-    "vallayoutdst": "dst",
-    "tvlayoutref": "ref",
-    "vallayoutref": "ref",
-    "valuetype": "value_type",
-    "thrlayoutvmnk": "thr_vmnk",
-    "permutationmnk": "permutation",
-    "shapemnk": "shape_mnk",
-    "tvlayouta": "a",
-    "tvlayoutb": "b",
-    "tvlayoutc": "c",
-    "layoutatv": "a",
-    "layoutbtv": "b",
-    "layoutctv": "c",
-    "thridx": "thread",
-    "thrvmnk": "thread",
+_TITLES = {
+    "tiledcopy": "Tiled Copy",
+    "copyatom": "Copy Atom",
+    "tiledmma": "Tiled MMA",
+    "mmaatom": "MMA Atom",
+    "thrcopy": "ThrCopy",
+    "thrmma": "ThrMMA",
 }
-"""Field by its printed name, DSL's or C++'s, without case, blanks and underscores."""
+
+_FIELDS = {
+    "tiler": ("Tiler MN",),
+    "tv": ("TV Layout tiled", "TiledLayout_TV"),
+    "thr": ("ThrID",),
+    "src": ("TV Layout Src", "ValLayoutSrc"),
+    "dst": ("TV Layout Dst", "ValLayoutDst"),
+    "ref": ("TV Layout Ref", "ValLayoutRef"),
+    "value_type": ("Value type",),
+    "thr_vmnk": ("Thr Layout VMNK",),
+    "permutation": ("Permutation MNK",),
+    "shape_mnk": ("Shape MNK",),
+    "a": ("TV Layout A", "LayoutA_TV"),
+    "b": ("TV Layout B", "LayoutB_TV"),
+    "c": ("TV Layout C", "LayoutC_TV"),
+    "thread": ("ThrIdx", "Thr VMNK"),
+}
+"""The names that the DSL and C++ print for each field; case, blanks and underscores do not count."""
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower().replace(" ", "").replace("_", "")
+
+
+_NAMES = {_plain(name): field for field, names in _FIELDS.items() for name in names}
 
 
 def title_of(line: str) -> str | None:
@@ -105,8 +111,8 @@ def _built(s: Scanner, sections: Mapping[str, Mapping[str, _Field]]) -> CopyAtom
     def part(title: str) -> Callable[[str], _Field]:
         def get(name: str) -> _Field:
             if title not in sections or name not in sections[title]:
-                shown = next(k for k, v in _NAMES.items() if v == name)
-                raise LayoutError(f"the printed text has no line {shown} under {title}: was all of it pasted?")
+                line, block = _FIELDS[name][0], _TITLES[title]
+                raise LayoutError(f"the printed text has no line '{line}' under '{block}': was all of it pasted?")
             return sections[title][name]
 
         return get
@@ -131,7 +137,3 @@ def _copy_atom(get: Callable[[str], _Field], sections: Mapping[str, Mapping[str,
 def _mma_atom(get: Callable[[str], _Field]) -> MmaAtom:
     a, b, c = (get(name).layout() for name in "abc")
     return MmaAtom(get("thr").layout(), get("shape_mnk").value(), a, b, c)
-
-
-def _plain(name: str) -> str:
-    return name.strip().lower().replace(" ", "").replace("_", "")

@@ -28,7 +28,7 @@ from layoutlab.text.scanner import Scanner
 
 _CALL = r"(?!U?[Ii]nt\d+\()([A-Za-z_][A-Za-z0-9_]*)(?=\()"
 _KEYWORD = r"([A-Za-z_][A-Za-z0-9_]*)\s*="
-_OTHER_PART = r"Swizzle\b|Sw?<|SW_|Layout\(|ComposedLayout\(|ArithTuple\(|\[|!?ptr\b|[gsrt]mem_"
+_OTHER_PART = r"Swizzle\b|Sw?<|SW_|Layout\(|ComposedLayout\(|ArithTuple\(|\[|ptr\b|[gsrt]mem_"
 
 
 def evaluate(text: str) -> Any:
@@ -273,7 +273,9 @@ class Call(Node):
         keywords = {name: k.value() for name, k in self.keywords.items()}
         try:
             return self.function(*arguments, **keywords)
-        except (TypeError, AttributeError, IndexError) as e:
+        except LayoutError:
+            raise
+        except (TypeError, AttributeError, IndexError, ValueError) as e:
             shown = ", ".join([*map(kind_of, arguments), *(f"{n}={kind_of(v)}" for n, v in keywords.items())])
             raise LayoutError(f"{self.name} does not take ({shown})") from e
 

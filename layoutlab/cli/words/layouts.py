@@ -107,7 +107,7 @@ def layout_lines(layout: Layout, offset: Any = 0, unit: str = "", function: Any 
     report.add(where, f"{formula(layout, names, offset)}{unit}")
     if layout.symbolic():
         report.add("unknown", "? and names are known at run time only: what would need their values is left out")
-    elif not layout.coordinate_valued():
+    elif not layout.coordinate_valued() and not isinstance(offset, tuple):
         _add_examples(report, layout, function or (lambda i: layout(i) + offset))
         _add_reach(report, layout, offset)
         _add_order(report, layout, flatten(names))
@@ -122,9 +122,9 @@ def _add_examples(report: Report, layout: Layout, function: Any) -> None:
 
 
 def _add_reach(report: Report, layout: Layout, offset: Any) -> None:
-    low, high = span(layout)
     if not isinstance(offset, int):
         return
+    low, high = span(layout)
     reach = f"{low + offset} to {high + offset}" if low or offset else f"0 to {high} (cosize {high + 1})"
     try:
         collision = injective(layout)
