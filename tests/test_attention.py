@@ -246,8 +246,9 @@ REFUSED_CONFIGS = [
     ({"dtype": "e4m3"}, "dtype=e4m3 is not one of bf16, f16"),
     ({"p": "smen"}, "did you mean smem"),
     ({"tmem_p0_offset": 30}, "multiple of 4"),
-    ({"tmem_p0_offset": 96}, "from 0 to 64"),
-    ({"head_dim": 256, "tmem_p0_offset": 64}, "from 0 to 32"),
+    ({"tmem_p0_offset": -4}, "multiple of 4 from 0"),
+    ({"tmem_p0_offset": 96}, r"at most 64.*P0 = columns \[96, 160\) overlaps S1"),
+    ({"head_dim": 256, "tmem_p0_offset": 64}, r"at most 32.*P0 = columns \[64, 96\) overlaps S1"),
     ({"rescale_threshold": 9.0}, "from 0 to 8"),
     ({"head_dim": 128, "iter_acc_early_release_in_epilogue": 0}, "sub-tile 1 is the last"),
 ]
