@@ -476,3 +476,18 @@ def test_the_command_takes_and_gives_files(capsys, tmp_path):
 def test_the_command_refuses_before_compile(capsys):
     status, printed = run_command(capsys, "--dtype", "e4m3")
     assert status != 0 and "dtype=e4m3 is not one of bf16, f16" in printed.err
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (("--kv-heads", "0"), "leave nothing to compute"),
+        (("--seq", "0"), "leave nothing to compute"),
+        (("--kv-seq", "-1"), "a size is negative"),
+        (("--scale", "-1"), "not a positive number"),
+        (("--p", "smem", "--fault", "early"), "fault=early is not one of"),
+    ],
+)
+def test_the_command_refuses_sizes_that_mean_nothing(capsys, options, message):
+    status, printed = run_command(capsys, *options)
+    assert status == 2 and message in printed.err
