@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 CHUNK = 1 << 18
 """Points held at once."""
 
+WINDOW = 1 << 22
+"""Cells of memory looked at in one pass."""
+
 LIMIT = 1 << 28
 """Points walked at most; a question that needs more is not decided."""
 
@@ -100,12 +103,12 @@ def first_shared(
     low, high, grain, walked = _range(axes, place, width)
     cells = width // grain
     found: tuple[int, int] | None = None
-    size = prod(axes.values())
-    for start in range(low, high, WINDOW * grain):
+    size, window = prod(axes.values()), min(WINDOW, -(-(high - low) // grain))
+    for start in range(low, high, window * grain):
         if walked + size > LIMIT:
             raise TooLarge(f"a range of {high - low} cells needs more than {LIMIT} computed points")
-        holder = np.full(WINDOW, -1, dtype=np.int64)  # index of the first element in each cell
-        element = np.zeros(WINDOW, dtype=np.int64)
+        holder = np.full(window, -1, dtype=np.int64)  # index of the first element in each cell
+        element = np.zeros(window, dtype=np.int64)
         before = 0
         for chunk in indices(axes):
             count = len(next(iter(chunk.values())))
@@ -114,7 +117,7 @@ def first_shared(
             cell = ((at - start) // grain)[:, None] + np.arange(cells)
             who = np.repeat(np.broadcast_to(np.asarray(identity(**chunk)), (count,)), cells)
             cell = cell.reshape(-1)
-            inside = (cell >= 0) & (cell < WINDOW)
+            inside = (cell >= 0) & (cell < window)
             cell, who, flat = cell[inside], who[inside], flat[inside]
             fresh, first = np.unique(cell, return_index=True)
             free = holder[fresh] < 0
@@ -144,18 +147,19 @@ def first_missing(
     grain = int(np.gcd(np.gcd(grain_read, grain_place), _offset_between(wanted, read, axes, place)))
     walked += more
     found: int | None = None
-    for start in range(low, high, WINDOW * grain):
+    window = min(WINDOW, -(-(high - low) // grain))
+    for start in range(low, high, window * grain):
         if walked + prod(axes.values()) + prod(wanted.values()) > LIMIT:
             raise TooLarge(f"a range of {high - low} cells needs more than {LIMIT} computed points")
-        filled = np.zeros(WINDOW, dtype=bool)
+        filled = np.zeros(window, dtype=bool)
         for chunk in indices(axes):
             cell = _cells(chunk, place, start, grain, width)
-            filled[cell[(cell >= 0) & (cell < WINDOW)]] = True
+            filled[cell[(cell >= 0) & (cell < window)]] = True
             walked += len(cell)
         before = 0
         for chunk in indices(wanted):
             cell = _cells(chunk, read, start, grain, width)
-            inside = (cell >= 0) & (cell < WINDOW)
+            inside = (cell >= 0) & (cell < window)
             empty = (inside & ~filled[np.where(inside, cell, 0)]).any(axis=1)
             if empty.any():
                 first = before + int(empty.argmax())
@@ -163,10 +167,6 @@ def first_missing(
             before += len(cell)
             walked += len(cell)
     return (None if found is None else _unflat(wanted, found)), walked
-
-
-WINDOW = 1 << 22
-"""Cells looked at in one pass."""
 
 
 def _range(axes: Mapping[str, int], place: Callable[..., Any], width: int) -> tuple[int, int, int, int]:

@@ -26,9 +26,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from layoutlab.errors import LayoutError
+from layoutlab.swizzle import Swizzle
 
 BANKS = 32
 WORD = 4  # bytes of a bank
@@ -52,6 +54,40 @@ def wavefronts(addresses: Sequence[int | None], width: int, op: Op) -> int:
     moves: 1, 2, 4, 8 or 16, and 16 for ldmatrix and stmatrix, of whose rows x1 reads the first 8 lanes' addresses, x2
     16 and x4 all. Raises LayoutError for another op or width and for an address that the width does not divide.
     """
+    return sum(phase.wavefronts for phase in phases(addresses, width, op))
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Lanes that are served together, and what their fullest bank has to deliver: one wavefront a word.
+
+    >>> print(Phase((0, 1), bank=0, words=(0, 32)))
+    lanes 0-1: 2 wavefronts, bank 0 has words 0, 32
+    """
+
+    lanes: tuple[int, ...]
+    bank: int
+    words: tuple[int, ...]
+
+    @property
+    def wavefronts(self) -> int:
+        """How many wavefronts the phase takes; none where all its lanes are off."""
+        return len(self.words)
+
+    def __str__(self) -> str:
+        each = "1 wavefront" if self.wavefronts == 1 else f"{self.wavefronts} wavefronts"
+        words = ", ".join(map(str, self.words[:8])) + (", ..." if self.wavefronts > 8 else "")
+        return f"lanes {self.lanes[0]}-{self.lanes[-1]}: {each}, bank {self.bank} has words {words}"
+
+
+def phases(addresses: Sequence[int | None], width: int, op: Op) -> list[Phase]:
+    """The phases of one access, in order; the arguments are those of `wavefronts`.
+
+    >>> for phase in phases([256 * lane for lane in range(32)], width=8, op="store"):
+    ...     print(phase)
+    lanes 0-15: 16 wavefronts, bank 0 has words 0, 64, 128, 192, 256, 320, 384, 448, ...
+    lanes 16-31: 16 wavefronts, bank 0 has words 1024, 1088, 1152, 1216, 1280, 1344, 1408, 1472, ...
+    """
     lanes = [None if a is None else int(a) for a in addresses]
     _refuse_illegal(lanes, width, op)
     if op in ("load", "store"):
@@ -60,7 +96,7 @@ def wavefronts(addresses: Sequence[int | None], width: int, op: Op) -> int:
             size *= 2
     else:
         size, served = 8, 8 * int(op[-1])
-    return sum(_phase(lanes[i : i + size], width) for i in range(0, served, size))
+    return [_phase(tuple(range(i, i + size)), lanes, width) for i in range(0, served, size)]
 
 
 def _paired(lanes: Sequence[int | None], flip: int) -> bool:
@@ -69,10 +105,12 @@ def _paired(lanes: Sequence[int | None], flip: int) -> bool:
     return all(a is None or b is None or a == b for a, b in pairs)
 
 
-def _phase(lanes: Sequence[int | None], width: int) -> int:
-    """The most different words that one bank must deliver."""
-    words = {word for a in lanes if a is not None for word in range(a // WORD, (a + width - 1) // WORD + 1)}
-    return max(Counter(word % BANKS for word in words).values(), default=0)
+def _phase(served: tuple[int, ...], lanes: Sequence[int | None], width: int) -> Phase:
+    active = (a for a in (lanes[lane] for lane in served) if a is not None)
+    words = {word for a in active for word in range(a // WORD, (a + width - 1) // WORD + 1)}
+    load = Counter(word % BANKS for word in sorted(words))
+    bank = load.most_common(1)[0][0] if load else 0
+    return Phase(served, bank, tuple(sorted(word for word in words if word % BANKS == bank)))
 
 
 def _refuse_illegal(lanes: Sequence[int | None], width: int, op: str) -> None:
@@ -88,3 +126,109 @@ def _refuse_illegal(lanes: Sequence[int | None], width: int, op: str) -> None:
     for lane, address in enumerate(lanes):
         if address is not None and (address < 0 or address % width):
             raise LayoutError(f"lane {lane} has address {address}: not a multiple of the {width} bytes it moves")
+
+
+# -- vectors ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Vector:
+    """The widest access that every thread can make, and why no wider one is legal."""
+
+    bytes: int
+    why: str
+
+
+def widest_vector(addresses: Sequence[Sequence[int]], element_bits: int, most: int = 16) -> Vector:
+    """The widest load or store that moves whole runs of each thread's values, from [thread][value] byte addresses.
+
+    >>> widest_vector([[0, 2, 4, 6, 16, 18, 20, 22], [8, 10, 12, 14, 24, 26, 28, 30]], element_bits=16)
+    Vector(bytes=8, why='T0 V4 is at byte 16, not at byte 8 behind V3')
+    >>> widest_vector([[0, 2, 4, 6], [4, 6, 8, 10]], element_bits=16)
+    Vector(bytes=4, why='T1 V0 is at byte 4, which 8 does not divide')
+
+    Values are taken in order; element_bits is 8, 16, 32, 64 or 128; most is what the instruction can move, in bytes.
+    """
+    size = element_bits // 8
+    if element_bits % 8 or size not in (1, 2, 4, 8, 16):
+        raise LayoutError(f"{element_bits}-bit elements: a vector is of 8-, 16-, 32-, 64- or 128-bit ones")
+    width, why = size, f"an instruction moves {most} bytes"
+    while width < most:
+        fault = _misfit(addresses, size, 2 * width)
+        if fault:
+            return Vector(width, fault)
+        width *= 2
+    return Vector(width, why)
+
+
+def _misfit(addresses: Sequence[Sequence[int]], size: int, width: int) -> str:
+    """Why vectors of `width` bytes are not possible, or nothing."""
+    per = width // size
+    for t, values in enumerate(addresses):
+        if len(values) % per:
+            return f"T{t} has {len(values)} values, no whole number of {per}"
+        for v in range(0, len(values), per):
+            if values[v] % width:
+                return f"T{t} V{v} is at byte {values[v]}, which {width} does not divide"
+            for i in range(v + 1, v + per):
+                if values[i] != values[v] + (i - v) * size:
+                    return f"T{t} V{i} is at byte {values[i]}, not at byte {values[v] + (i - v) * size} behind V{i - 1}"
+    return ""
+
+
+# -- swizzles ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Access:
+    """One warp-level access before any swizzle: what `wavefronts` takes."""
+
+    addresses: tuple[int | None, ...]
+    width: int
+    op: Op
+
+    def swizzled(self, swizzle: Swizzle) -> int:
+        """Its wavefronts with every byte address swizzled."""
+        return wavefronts([None if a is None else swizzle(a) for a in self.addresses], self.width, self.op)
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """The best swizzle for several accesses of one buffer, counted in bytes, with the wavefronts before and after."""
+
+    swizzle: Swizzle
+    before: int
+    after: int
+
+    def __str__(self) -> str:
+        return f"{self.swizzle}: {self.after} wavefronts instead of {self.before}"
+
+
+def suggest_swizzle(accesses: Sequence[Access], max_bits: int = 5) -> Suggestion:
+    """The Swizzle<B,M,S> on bytes with the fewest wavefronts over all accesses of a buffer.
+
+    >>> rows = Access(tuple(128 * (lane % 8) for lane in range(32)), 16, "ldmatrix.x1")
+    >>> print(suggest_swizzle([rows]))
+    S<3,4,3>[8b]: 1 wavefronts instead of 8
+    >>> suggest_swizzle([rows]).swizzle.counted_in(16)
+    S<3,3,3>[16b]
+
+    Vectors stay whole: M is at least the widest access. Of equals, the hardware's own (S<1,4,3>, S<2,4,3>, S<3,4,3>)
+    come first, then fewer bits, then lower ones. `Swizzle.counted_in` gives it in elements.
+    """
+    if not accesses:
+        raise LayoutError("no accesses: a swizzle is suggested for at least one")
+    used = [a for access in accesses for a in access.addresses if a is not None]
+    top = max(used, default=0).bit_length()
+    lowest = max(access.width for access in accesses).bit_length() - 1
+    plain = Swizzle(0, 4, 3, unit_bits=8)
+    before = sum(access.swizzled(plain) for access in accesses)
+    best = (before, (0, 0, 0, 0), plain)
+    for bits in range(1, max_bits + 1):
+        for base in range(lowest, top):
+            for shift in range(bits, max(top - base, bits) + 1):
+                swizzle = Swizzle(bits, base, shift, unit_bits=8)
+                rank = (0 if (base, shift) == (4, 3) and bits <= 3 else 1, bits, base, shift)
+                total = sum(access.swizzled(swizzle) for access in accesses)
+                best = min(best, (total, rank, swizzle), key=lambda entry: entry[:2])
+    return Suggestion(best[2], before, best[0])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import doctest
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import layoutlab.atoms.tma as module
-from layoutlab.atoms.descriptors import SmemDescriptor
+from layoutlab.atoms.descriptors import SmemDescriptor, pattern_of
 from layoutlab.atoms.operand import operand_map
 from layoutlab.atoms.tma import TensorMap, cp_async_bytes
 from layoutlab.errors import LayoutError
@@ -67,7 +68,8 @@ def test_silicon_tells_a_wrong_rule(fault, monkeypatch):
     if fault == "dense rows":
         monkeypatch.setattr(TensorMap, "row_pitch", property(lambda self: self.row_bytes))
     if fault == "no swizzle":
-        monkeypatch.setattr(module, "_SWIZZLE_BITS", dict.fromkeys((0, 32, 64, 128), 0))
+        plain = {mode: replace(pattern_of(mode), bits=0) for mode in (0, 32, 64, 128)}
+        monkeypatch.setattr(module, "pattern_of", plain.get)
     wrong = 0
     for _, facts, arrays in records("tma"):
         if facts["outcome"] == "done":
@@ -129,6 +131,14 @@ def test_a_box_is_what_the_descriptor_reads(swizzle, bits):
         assert np.array_equal(written, np.concatenate(read, axis=1))
         if start % 1024 == 0:
             assert tensor_map.box_map(start, ("k", "m")) == operand_map(desc, 64, bits, starts_bytes=list(starts))
+
+
+def test_chunks_of_32_bytes():
+    """The MN-major operand that swizzle "128_32b" is for: rows of 128 bytes of M, one K each."""
+    tensor_map = TensorMap((64, 64), (256,), (32, 8), 32, swizzle="128_32b")
+    desc = SmemDescriptor(0, 4096, 512, "128_32b")
+    written = tensor_map.copied((0, 0)).shared.reshape(8, 32)
+    assert np.array_equal(written.T, desc.addresses(32, 8, 32, "MN"))
 
 
 def test_the_table_is_the_enumeration():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import math
 import re
 from itertools import product
 
@@ -168,6 +169,29 @@ def test_t3_warps_and_lanes():
     check_warp(1, 48, lanes=16)
     with pytest.raises(LayoutError):
         check_warp(1, 56, lanes=16)
+
+
+@pytest.mark.parametrize(
+    "n, repeat", [(112, 16), (144, 16), (160, 32), (176, 16), (208, 16), (48, 16), (96, 32), (40, 8)]
+)
+def test_v2_v5_repetitions_that_divide(n, repeat):
+    """V2 and V5: x32 over 48 columns spans 64, x16 is right; an epilogue's sub-tile of N columns is gcd(32, N)."""
+    assert repeat == math.gcd(32, n)
+    assert TmemAtom("ld", "32x32b", repeat).steps(n) == n // repeat
+    if repeat < 32:
+        spanned = -(-n // 32) * 32
+        with pytest.raises(
+            LayoutError, match=f"over {n} columns spans {spanned}: x{repeat} divides them, {n // repeat} st"
+        ):
+            TmemAtom("ld", "32x32b", 32).steps(n)
+
+
+def test_steps_of_other_shapes():
+    assert TmemAtom("ld", "16x256b", 2).steps(48) == 3 and TmemAtom("ld", "32x32b", 8, packed=True).steps(48) == 3
+    with pytest.raises(LayoutError, match=r"16x256b.x4 over 48 columns spans 64: x2 divides them, 3 steps"):
+        TmemAtom("ld", "16x256b", 4).steps(48)
+    with pytest.raises(LayoutError, match=r"16x256b.x1 over 12 columns spans 16$"):
+        TmemAtom("ld", "16x256b", 1).steps(12)
 
 
 # -- datapaths --------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import layoutlab.cost as module
-from layoutlab.cost import wavefronts
+from layoutlab.cost import Access, phases, suggest_swizzle, wavefronts, widest_vector
 from layoutlab.errors import LayoutError
 
 DATA = Path(__file__).parent / "data"
@@ -117,3 +117,46 @@ def test_order_within_a_dense_warp_is_free(order, width):
 def test_refusals(addresses, width, op, why):
     with pytest.raises(LayoutError, match=why):
         wavefronts(addresses, width, op)
+
+
+def test_phases_add_up():
+    for op, width, addresses, count in measured():
+        found = phases(addresses, width, op)
+        assert sum(phase.wavefronts for phase in found) == count
+        lanes = [lane for phase in found for lane in phase.lanes]
+        assert lanes == list(range(8 * int(op[-1]) if "matrix" in op else 32))
+        assert all(word % 32 == phase.bank for phase in found for word in phase.words)
+
+
+def test_widest_vector_of_the_softmax_rows():
+    """128 threads own a row each of the swizzled P: along k 16 bytes are whole, across rows nothing is."""
+
+    def byte(m: int, k: int) -> int:
+        return swizzled(2 * (64 * m + k % 64 + k // 64 * 8192), 3, 4, 3)
+
+    along = [[byte(m, k) for k in range(128)] for m in range(128)]
+    assert widest_vector(along, 16).bytes == 16 and "moves 16 bytes" in widest_vector(along, 16).why
+    assert widest_vector(along, 16, most=8).bytes == 8
+    across = [[byte(m, k) for m in range(128)] for k in range(128)]
+    found = widest_vector(across, 16)
+    assert (found.bytes, found.why) == (2, "T0 V1 is at byte 144, not at byte 2 behind V0")
+    assert widest_vector([[0, 2, 4]], 16).why == "T0 has 3 values, no whole number of 2"
+    with pytest.raises(LayoutError, match="4-bit elements"):
+        widest_vector([[0]], 4)
+
+
+def test_suggestions_weigh_all_accesses():
+    """Rows written 16 bytes a thread and read by ldmatrix: the 128-byte swizzle makes both free."""
+    writes = [Access(tuple(128 * lane + 16 * c for lane in range(32)), 16, "store") for c in range(8)]
+    reads = [Access(tuple(128 * (lane % 8) + 16 * c for lane in range(32)), 16, "ldmatrix.x1") for c in range(8)]
+    found = suggest_swizzle([*writes, *reads])
+    assert str(found.swizzle.counted_in(16)) == "S<3,3,3>[16b]"
+    assert (found.before, found.after) == (8 * 32 + 8 * 8, 8 * 4 + 8)
+    narrow = suggest_swizzle([Access(tuple(64 * lane for lane in range(8)) * 4, 16, "ldmatrix.x1")])
+    assert narrow.before == 4 and narrow.after == 1
+    column = suggest_swizzle([Access(tuple(128 * lane for lane in range(32)), 4, "load")])
+    assert column.after == 1 and column.swizzle.bits == 5 and column.swizzle.counted_in(32).base == 0
+    free = suggest_swizzle([Access(tuple(4 * lane for lane in range(32)), 4, "store")])
+    assert free.swizzle.bits == 0 and free.after == free.before == 1
+    with pytest.raises(LayoutError, match="no accesses"):
+        suggest_swizzle([])

@@ -81,3 +81,8 @@ def test_an_expression_or_a_print_may_stand_for_a_layout() -> None:
     assert read("coalesce((2,4):(1,2))") == parse("8:1")
     with pytest.raises(LayoutError, match="a number, not a layout"):
         read("size(8:1)")
+
+
+def test_the_layout_of_one_coordinate_compares_too() -> None:
+    assert difference(parse("S<1,0,1> o 0 o ():()"), parse("():()")).verdict == "same"
+    assert difference(parse("S<1,0,1> o 2 o ():()"), parse("():()")).verdict == "different"

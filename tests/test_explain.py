@@ -74,6 +74,19 @@ def test_cpp_says_which_side_the_dsl_does_not() -> None:
     assert side_tv(known, known.atom.src)(1, 0) == known.tv(4, 0)
 
 
+def test_a_bulk_copy_is_no_threads_own_vector() -> None:
+    text = said(parse((PRINTED.parent / "printed_sm90" / "copy_atom_tma.txt").read_text()))
+    assert "one thread issues it for all, a bulk copy" in text and "8192 elements" in text
+
+
+def test_a_warpgroup_mma_says_which_operand_is_in_registers() -> None:
+    folder = PRINTED.parent / "printed_sm90"
+    shared, registers = (said(parse((folder / f"tiled_mma_wgmma{x}.txt").read_text())) for x in ("", "_registers"))
+    assert "all 128 threads name the same 1024 elements: it is not spread over registers" in shared
+    assert "operand A 64 x 16: ((4,8,4),(2,2,2)):((128,1,16),(64,8,512)) 8 values for each of 128" in registers
+    assert "256: 128 an atom, 2 x 1 x 1 atoms" in registers and "a tile of 128 x 128 x 16" in registers
+
+
 def test_one_thread_that_owns_the_whole_tile_is_remarked() -> None:
     assert "each of them moves the whole tile" in said(parse(printed("tiled_copy_store_c")))
 
@@ -241,3 +254,53 @@ def test_whatever_is_parsed_is_described(shape: list[str], stride: list[str], be
         assert said(value)
     except LayoutError as e:
         assert str(e)
+
+
+fields = ["1:0", "8:1", "32:1", "(1,4):(0,1)", "(8,4):(1,8)", "((2,4),4):((0,1),8)", "(8,4):(3,8)", "(8,4):(1,-8)", "N"]
+fields += ["(N,4):(1,8)", "(8,4):(1@0,1@1)", "():()", "S<1,0,1> o 0 o 8:1", "_", "(_,_,_)", "(8:1,4:1)", "(8,4)", "(4)"]
+fields += [
+    "(32,4):(4,1)",
+    "(32,32):(0,1)",
+    "(16,8,16)",
+    "(1,1,1,1):(0,0,0,0)",
+    "(8,(4,1048576)):(1,(8,32))",
+    "(0,8,16)",
+]
+lines = st.sampled_from(fields)
+
+
+@st.composite
+def blocks(draw: st.DrawFn) -> str:
+    def atom(title: str, *names: str) -> str:
+        return "\n".join([title, *(f"  {name}: {draw(lines)}" for name in names)])
+
+    if draw(st.booleans()):
+        tiled = atom("Tiled MMA", "Thr Layout VMNK", "Permutation MNK")
+        return f"{tiled}\n{atom('MMA Atom', 'ThrID', 'Shape MNK', 'TV Layout A', 'TV Layout B', 'TV Layout C')}"
+    tiled = atom("Tiled Copy", "Tiler MN", "TV Layout tiled")
+    return f"{tiled}\n{atom('Copy Atom', 'ThrID', 'TV Layout Src', 'TV Layout Dst')}\n  Value type: f16"
+
+
+@given(blocks())
+@settings(max_examples=400, deadline=None)
+def test_blocks_of_any_layouts_are_described_or_refused(text: str) -> None:
+    try:
+        assert said(parse(text))
+    except LayoutError as e:
+        assert str(e)
+
+
+@pytest.mark.parametrize(
+    ("line", "by", "sentence"),
+    [
+        ("((8,16),8):((128,1),16)", "8:1", "8:1 is no (thread, value) layout, it has not two modes but 1"),
+        ("Src:   (1,8):(0,1)", "Src: (1,8):(0,1@1)", "gives coordinates, where a (thread, value) layout"),
+        ("(16:1,64:1)", "(16:1,N)", "is no tiler, whose modes are layouts, sizes or _"),
+    ],
+)  # fmt: skip
+def test_a_block_that_makes_no_sense_is_refused(line: str, by: str, sentence: str) -> None:
+    text = printed("tiled_copy")
+    assert line in text
+    with pytest.raises(LayoutError) as e:
+        parse(text.replace(line, by))
+    assert sentence in str(e.value)

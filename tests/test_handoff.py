@@ -156,6 +156,34 @@ def test_an_owner_in_every_notation(owner: Any) -> None:
     assert verdict.proved and verdict.handoff.writer.owner.source == "declared"
 
 
+PRINTED = Path(__file__).parent / "data" / "printed"
+
+
+@pytest.mark.parametrize(
+    ("copy", "wrong"),
+    [
+        ("tiled_copy_store_d", []),
+        ("tiled_copy_cotiled", []),
+        ("tiled_copy_store_c", ["covered", "placed", "exclusive"]),
+    ],
+)
+def test_a_printed_tiled_copy_says_where_a_store_goes(copy: str, wrong: list[str]) -> None:
+    h, text = sP(), (PRINTED / f"{copy}.txt").read_text()
+    writer = ll.store(h.writer.owner, h.writer.storage, bits=16, through=Printed(text))
+    verdict = ll.verify(ll.Handoff(h.tile, writer=writer, reader=h.reader))
+    assert [claim.name for claim in verdict.claims if claim.verdict == "refuted"] == wrong
+    if wrong:  # the setting of sP and what CuTe DSL prints are one fault
+        other = ll.verify(sP(store="tiled_copy_c", head_dim=128))
+        assert [c.witness for c in verdict.claims] == [c.witness for c in other.claims]
+
+
+def test_a_tiled_copy_of_another_tile_is_refused() -> None:
+    h = sP(kv=64)
+    text = (PRINTED / "tiled_copy_cotiled.txt").read_text()
+    with pytest.raises(ll.LayoutError, match="the copy moves a tile of 128 x 128, which leaves P"):
+        ll.store(h.writer.owner, h.writer.storage, bits=16, through=text)
+
+
 def test_a_bare_layout_as_reader_is_declared() -> None:
     h = sP()
     made = ll.Handoff(h.tile, writer=h.writer, reader="S<3,4,3> o 0 o ((128,16),1,(4,2)):((64,1),0,(16,8192))")

@@ -264,6 +264,11 @@ def test_pycute_swizzles() -> None:
             "UMMA::DescriptorIterator o (_1,_4):(_0,_2)",
             Tensor(Opaque("UMMA::DescriptorIterator"), Layout((1, 4), (0, 2))),
         ),
+        ('!cute.layout<"(4,2):(1,4)">', Layout((4, 2), (1, 4))),
+        ('!cute.swizzle<"S<3,4,3>">', Swizzle(3, 4, 3)),
+        ('!cute.composed_layout<"S<3,5,4> o 2 o 8:1">', ComposedLayout(Swizzle(3, 5, 4), 2, Layout(8, 1))),
+        ('!cute.memref<f16, gmem, align<16>, "8:1">', Tensor(Pointer("f16", 16, "gmem", 16), Layout(8, 1))),
+        ("!cute.ptr<f16, smem, align<4>>", Pointer("f16", 16, "smem", 4)),
         ("(Int32(?), 5)", (Sym("?"), 5)),
     ],
 )

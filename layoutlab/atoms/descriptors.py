@@ -165,6 +165,42 @@ class SmemDescriptor:
         """
         return replace(self, start=self.start + step_bytes)
 
+    def words(self) -> list[str]:
+        """The descriptor in words, a line each, fields beside their bytes.
+
+        >>> for line in SmemDescriptor(start=1024, lbo=16, sbo=1024, swizzle=128).words():
+        ...     print(line)
+        start byte 1024 (field 64)
+        swizzle 128 bytes: address bits [4,7) ^= bits [7,10), from the pattern's start on a multiple of 1024
+        K-major: 8 rows of 128 bytes, the next 8 rows 1024 bytes on (sbo, field 64); lbo (field 1) is not read
+        MN-major: 128 bytes of M or N, the next 16 bytes on (lbo, field 1); 8 ks, the next 1024 bytes on (sbo, field 64)
+        """
+        p = _PATTERNS[self.swizzle]
+        sbo, lbo = (f"({name}, field {value >> 4})" for name, value in (("sbo", self.sbo), ("lbo", self.lbo)))
+        lines = [f"start byte {self.start} (field {self.start >> 4})"]
+        if p.bits:
+            low, high = p.low, p.low + p.bits
+            on = f"from the pattern's start on a multiple of {p.repeat}"
+            lines.append(f"swizzle {p.width} bytes: address bits [{low},{high}) ^= bits [7,{7 + p.bits}), {on}")
+            if self.swizzle != "128_32b":
+                lbo_unread = f"lbo (field {self.lbo >> 4}) is not read"
+                lines.append(
+                    f"K-major: 8 rows of {p.width} bytes, the next 8 rows {self.sbo} bytes on {sbo}; {lbo_unread}"
+                )
+            mn = f"MN-major: {p.width} bytes of M or N, the next {self.lbo} bytes on {lbo}"
+            lines.append(f"{mn}; {p.rows} ks, the next {self.sbo} bytes on {sbo}")
+        else:
+            lines.append("no swizzle: cores of 8 times 16 bytes")
+            lines.append(
+                f"K-major: the next 8 rows {self.sbo} bytes on {sbo}, the next 16 bytes of K {self.lbo} on {lbo}"
+            )
+            lines.append(
+                f"MN-major: the next 16 bytes of M or N {self.sbo} on {sbo}, the next 8 ks {self.lbo} on {lbo}"
+            )
+        if self.base_offset:
+            lines.append(f"the swizzle's rows are counted from {self.base_offset} rows of 128 bytes on (base offset)")
+        return lines
+
     def bit_addresses(
         self, rows: int, ks: int, element_bits: int = 16, major: Major = "K", *, padded: bool = False
     ) -> NDArray[np.int64]:

@@ -21,8 +21,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from layoutlab.atoms.descriptors import SwizzleMode, pattern_of
 from layoutlab.digits import Map, strided_over
 from layoutlab.errors import LayoutError
 
@@ -30,31 +31,28 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-SwizzleBytes = Literal[0, 32, 64, 128]
-
 CHUNK = 16  # bytes: the unit of alignment, of swizzling and of a store
 SMEM_ALIGN = 128  # bytes
-_SWIZZLE_BITS = {0: 0, 32: 1, 64: 2, 128: 3}
 
 
 @dataclass(frozen=True)
 class TensorMap:
-    """The arguments of cuTensorMapEncodeTiled, checked by its rules.
+    """The arguments of cuTensorMapEncodeTiled for a tile without interleaving, checked by its rules.
 
     >>> TensorMap(dims=(100, 64), strides_bytes=(200,), box=(64, 8), element_bits=16)
     Traceback (most recent call last):
     layoutlab.errors.LayoutError: the stride of dimension 1 is 200 bytes: not a multiple of 16 bytes, 208 is the next
 
     dims and box count elements, dimension 0 the fastest; strides_bytes are those of dimensions 1 and on.
-    element_strides steps over elements: a box of 8 with a stride of 2 copies 4; dimension 0 has no stride. Raises
-    LayoutError for what the driver refuses.
+    element_strides steps over elements: a box of 8 with a stride of 2 copies 4; dimension 0 has no stride. swizzle
+    "128_32b" is SM100's 128 bytes in chunks of 32. Raises LayoutError for what the driver refuses.
     """
 
     dims: tuple[int, ...]
     strides_bytes: tuple[int, ...]
     box: tuple[int, ...]
     element_bits: int = 16
-    swizzle: SwizzleBytes = 0
+    swizzle: SwizzleMode = 0
     element_strides: tuple[int, ...] = ()
     base: int = 0
 
@@ -78,8 +76,8 @@ class TensorMap:
                 raise LayoutError(f"{name} has {found} entries: a tensor of {rank} dimensions has {right}")
         if self.element_bits not in (8, 16, 32, 64):
             raise LayoutError(f"{self.element_bits}-bit elements: tensor maps have 8, 16, 32 and 64 bits")
-        if self.swizzle not in _SWIZZLE_BITS:
-            raise LayoutError(f"swizzle is {self.swizzle!r}: a tensor map has 0, 32, 64 or 128 bytes")
+        if self.swizzle not in (0, 32, 64, 128, "128_32b"):
+            raise LayoutError(f'swizzle is {self.swizzle!r}: a tensor map has 0, 32, 64, 128 bytes or "128_32b"')
 
     def _check_global(self) -> None:
         if self.base % CHUNK:
@@ -109,10 +107,11 @@ class TensorMap:
         inner = self.row_bytes
         if inner % CHUNK:
             raise LayoutError(f"a row of the box is {inner} bytes: rows are multiples of 16 bytes")
-        if self.swizzle and inner > self.swizzle:
+        width = pattern_of(self.swizzle).width
+        if self.swizzle and inner > width:
             raise LayoutError(
-                f"a row of the box is {inner} bytes and the swizzle is {self.swizzle} bytes wide: a row has to fit, so "
-                f"{self.swizzle * 8 // self.element_bits} elements at most" + self._wider(inner)
+                f"a row of the box is {inner} bytes and the swizzle is {width} bytes wide: a row has to fit, so "
+                f"{width * 8 // self.element_bits} elements at most" + self._wider(inner)
             )
 
     def _wider(self, inner: int) -> str:
@@ -127,7 +126,7 @@ class TensorMap:
     @property
     def row_pitch(self) -> int:
         """Bytes from one row of the box to the next in shared memory: the swizzle's width, where there is one."""
-        return self.swizzle or self.row_bytes
+        return pattern_of(self.swizzle).width if self.swizzle else self.row_bytes
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -164,7 +163,8 @@ class TensorMap:
             axes[name] = [(count, self.element_bits if i == 0 else pitch)]
             pitch *= count if i else 1
         linear = strided_over(dict(reversed(axes.items())), "bit").plus("bit", 8 * smem_start)
-        return linear.swizzled("bit", _SWIZZLE_BITS[self.swizzle], 7, 3)
+        pattern = pattern_of(self.swizzle)
+        return linear.swizzled("bit", pattern.bits, pattern.low + 3, 7 - pattern.low)
 
     def _check_start(self, smem_start: int) -> None:
         if smem_start % SMEM_ALIGN:
@@ -219,7 +219,8 @@ class TensorMap:
         pitch = self.row_pitch
         for along, count in zip(index[1:], self.counts[1:], strict=True):
             shared, pitch = shared + along * pitch, pitch * count
-        shared ^= (shared >> 7 & (1 << _SWIZZLE_BITS[self.swizzle]) - 1) << 4
+        pattern = pattern_of(self.swizzle)
+        shared ^= (shared >> 7 & (1 << pattern.bits) - 1) << pattern.low
         pitches = (self.element_bits // 8, *self.strides_bytes)
         inside = np.ones(flat.shape, dtype=bool)
         tensor = np.full(flat.shape, self.base, dtype=np.int64)

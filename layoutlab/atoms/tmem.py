@@ -199,6 +199,28 @@ class TmemAtom:
             raise LayoutError(f"{bits}-bit values do not fill a 32-bit register")
         return [(WORD_BITS // bits, 0, WORD_BITS if self.packed else bits)]
 
+    def steps(self, columns: int) -> int:
+        """How many of these cover so many columns; refuses where the last one would reach past them.
+
+        >>> TmemAtom("ld", "32x32b", 16).steps(48)
+        3
+        >>> TmemAtom("ld", "32x32b", 32).steps(48)
+        Traceback (most recent call last):
+        layoutlab.errors.LayoutError: tcgen05.ld.32x32b.x32 over 48 columns spans 64: x16 divides them, 3 steps
+        """
+        if columns % self.columns == 0:
+            return columns // self.columns
+        spanned = -(-columns // self.columns) * self.columns
+        fits = [
+            r
+            for r in (1 << i for i in range(8))
+            if r < self.repeat and columns % (self.columns // self.repeat * r) == 0
+        ]
+        hint = (
+            f": x{fits[-1]} divides them, {columns // (self.columns // self.repeat * fits[-1])} steps" if fits else ""
+        )
+        raise LayoutError(f"{self} over {columns} columns spans {spanned}{hint}")
+
     def tile(self, bits: int = 32) -> tuple[int, int]:
         """(lanes, elements along the columns) of the rectangle from the first to the last element."""
         return self.lanes, self.columns if self.packed else self.columns * (WORD_BITS // bits)

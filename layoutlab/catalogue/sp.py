@@ -46,7 +46,7 @@ def sP(
         base_bytes=base,
         align_bytes=1024,
         swizzle_unit="elements" if write_swizzle == "elements" else "bytes",
-        swizzles="offsets" if write_swizzle == "relative" else "addresses",
+        swizzles="offsets" if write_swizzle in ("elements", "relative") else "addresses",
     )
     reader = umma_a(operand.descriptor(start=base), P, starts_bytes=operand.starts_bytes)
     writer = _writer(store, owner, storage, operand.matrix(k_order), int(load[1:]), head_dim)

@@ -30,8 +30,15 @@ class Trace:
     json: Mapping[str, Any] = field(default_factory=dict)
 
 
+def _trace_of_sp(verdict: Verdict) -> Trace:
+    from layoutlab.crosscheck.traced import against_trace  # --no-trace does without it
+
+    found = against_trace(verdict.handoff)
+    return Trace(found.agrees, found.line, found.seconds, found.json)
+
+
 Tracer = Callable[[Verdict], Trace]
-TRACERS: dict[str, Tracer] = {}
+TRACERS: dict[str, Tracer] = {"sP": _trace_of_sp}
 """Who traces a handoff's real kernel, by the handoff's name; asked after the model's verdict is printed."""
 
 

@@ -369,7 +369,7 @@ def _bytes(bits: range) -> str:
 
 def legal(q: Question) -> Claim:
     """Whether loads, stores, buffer and descriptors are what the hardware takes."""
-    rules = [*q.writer.rules(), *q.reader.rules()]
+    rules = [*dict.fromkeys([*q.writer.rules(), *q.reader.rules()])]
     faults = [rule.fault for rule in rules if rule.fault]
     answer: Answer = "refuted" if faults else "proved"
     asked = "; ".join(rule.asked for rule in rules)

@@ -131,9 +131,24 @@ def _of_steps(wrote: Form, wanted: Form, names: Names) -> list[Difference]:
     lists = _lists(moved, wrote, wanted, names)
     if sorted(wrote.steps[d] for d in moved) == sorted(wanted.steps[d] for d in moved):
         return [*found, Difference("order", f"an order: {lists}")]
-    factors = {_factor(wrote, wanted, digits) for digits in _by_axis(moved, names).values()}
-    far = f", {_times(factors.pop() or Fraction(1))} as far" if len(factors) == 1 and None not in factors else ""
-    return [*found, Difference("stride", f"a stride: {lists}{far}")]
+    return [*found, Difference("stride", f"a stride: {lists}{_far(moved, wrote, wanted, names)}")]
+
+
+def _far(moved: Sequence[Digit], wrote: Form, wanted: Form, names: Names) -> str:
+    """The factor between the steps that differ, where there is one and they are an axis, or all of it from some step
+    on."""
+    axes = _by_axis(moved, names)
+    factor = _factor(wrote, wanted, moved)
+    if factor is None:
+        return ""
+    parts = list[str]()
+    for axis, digits in axes.items():
+        every = sorted((names[d][1], d) for d in wrote.steps if names[d][0] == axis)
+        if {d for _, d in every[-len(digits) :]} != set(digits):
+            return ""
+        start = min(names[d][1] for d in digits)
+        parts.append("" if len(digits) == len(every) else f"steps of {start} and more along {axis} go ")
+    return f", {' and '.join(filter(None, parts))}{_times(factor)} as far"
 
 
 def _factor(wrote: Form, wanted: Form, digits: Sequence[Digit]) -> Fraction | None:

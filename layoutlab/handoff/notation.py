@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from layoutlab.errors import LayoutError
 from layoutlab.layout import Layout
 from layoutlab.swizzle import ComposedLayout
+
+if TYPE_CHECKING:
+    from layoutlab.text import TiledCopy
 
 
 def read_layout(value: Any, what: str) -> Layout | ComposedLayout:
@@ -23,3 +26,13 @@ def read_layout(value: Any, what: str) -> Layout | ComposedLayout:
         return parse_layout(str(value))
     except LayoutError as error:
         raise LayoutError(f"{what}: {error}") from error
+
+
+def read_copy(value: Any) -> TiledCopy | None:
+    """The tiled copy that a slot was given, printed or live; None where it is something else."""
+    if isinstance(value, (Layout, ComposedLayout)) or not str(value).lstrip().startswith("Tiled Copy"):
+        return None
+    from layoutlab.text import TiledCopy, parse
+
+    copy = parse(str(value))
+    return copy if isinstance(copy, TiledCopy) else None

@@ -27,6 +27,9 @@ from layoutlab.swizzle import ComposedLayout, Swizzle
 
 Swizzles = Literal["addresses", "offsets"]
 
+HARDWARE_PERIOD_BYTES = 1024
+"""What any reader's swizzle of addresses repeats after at most: a base's remainder by this is all that it can see."""
+
 
 @dataclass(frozen=True, eq=False)
 class Smem:
@@ -92,10 +95,11 @@ class Smem:
                 else None,
             )
         ]
-        if self.swizzles == "offsets" and self.align_bytes % self.repeat_bytes:
+        period = min(self.repeat_bytes, HARDWARE_PERIOD_BYTES)
+        if self.swizzles == "offsets" and self.align_bytes % period:
             fault = (
-                f"the writer swizzles offsets, whose pattern repeats every {self.repeat_bytes} bytes, and the buffer "
-                f"is aligned to {self.align_bytes} bytes only: align it to {self.repeat_bytes}, or swizzle addresses"
+                f"the writer swizzles offsets, whose pattern repeats every {period} bytes, and the buffer is "
+                f"aligned to {self.align_bytes} bytes only: align it to {period}, or swizzle addresses"
             )
             rules.append(Rule("offsets may be swizzled only at an aligned base", fault))
         return rules

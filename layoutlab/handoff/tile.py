@@ -48,10 +48,10 @@ class Tile:
 
     def unravel(self) -> Places:
         """flat -> coordinates; a flat index past the end goes on along the last coordinate."""
-        parts, weight = list[Places](), 1
+        parts, weight, last = list[Places](), 1, list(self.extents)[-1]
         for axis, extent in self.extents.items():
             above = self.size // (weight * extent)
-            modes = [(weight, 0), (extent, 1)] if above == 1 else [(weight, 0), (extent, 1), (above, 0)]
+            modes = [(weight, 0), (extent, 1)] if axis == last else [(weight, 0), (extent, 1), (above, 0)]
             parts.append(strided_places({"flat": modes}, axis))
             weight *= extent
         first, *more = parts

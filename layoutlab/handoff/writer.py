@@ -19,7 +19,7 @@ from typing import Any
 
 from layoutlab.atoms.tmem import LANES, WARP_LANES, TmemAtom
 from layoutlab.errors import LayoutError
-from layoutlab.handoff.notation import read_layout
+from layoutlab.handoff.notation import read_copy, read_layout
 from layoutlab.handoff.places import Places, strided_places
 from layoutlab.handoff.rule import Rule
 from layoutlab.handoff.storage import Smem
@@ -256,7 +256,8 @@ def store(owner: Any, storage: Smem, *, bits: int, through: Any = None, offsets:
 
     By default an element goes where the storage has its coordinate. A copy whose own thread-value layout decides goes
     by `through`, (T, V) -> flat coordinate of the tile, or by `offsets`, (T, V) -> element offset in memory before the
-    swizzle. Both take a layout, its text, or a live DSL object; so does `owner`, as `owned` does.
+    swizzle. Both take a layout, its text, or a live DSL object, `through` a tiled copy too; `owner` takes what `owned`
+    takes.
     """
     who = owner if isinstance(owner, Owner) else owned(owner, storage.tile)
     if who.tile != storage.tile:
@@ -278,6 +279,10 @@ def store(owner: Any, storage: Smem, *, bits: int, through: Any = None, offsets:
 
 
 def _plain_tv(value: Any, what: str, owner: Owner) -> Layout:
+    if what == "through" and (copy := read_copy(value)):
+        from layoutlab.handoff.copies import copy_coordinates
+
+        return copy_coordinates(copy, owner.tile, owner.places.axes["t"], owner.places.axes["v"])
     layout = read_layout(value, what)
     if isinstance(layout, ComposedLayout) or layout.rank() != 2:
         raise LayoutError(f"{what}: {layout} is no (thread, value) layout of two modes")

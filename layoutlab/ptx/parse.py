@@ -392,9 +392,9 @@ class _Body:
         if label is not None:
             parser.pos = label.end()
             self._label(label.group(1))
-        elif parser.text.startswith(".loc", start):
+        elif parser.text.startswith((".loc ", ".loc\t"), start):
             self._loc(parser._rest_of_line())
-        elif parser.text.startswith(".file", start):
+        elif parser.text.startswith((".file ", ".file\t"), start):
             parser._file(parser._rest_of_line())
         elif parser.text[start] == ".":
             self._directive(parser._until(";").strip(), line)

@@ -64,8 +64,11 @@ def tmem_operand_word(k: Any, bits: int) -> tuple[Any, Any]:
     return k // per_word, (k % per_word) * bits
 
 
-def register_place(shape: str, thread: Any, register: Any, split: int = 0) -> tuple[Any, Any]:
-    """The (lane, column) that a register of a thread stands for in tcgen05.ld and st, from the warp's first lane."""
+def register_place(shape: str, thread: Any, register: Any) -> tuple[Any, Any]:
+    """The (lane, column) that a register of a thread stands for in tcgen05.ld and st, from the warp's first lane.
+
+    In 16x32bx2 the upper half of the warp takes the same columns again, behind the instruction's split offset.
+    """
     if shape == "32x32b":
         return thread + 0 * register, register + 0 * thread
     if shape == "16x64b":
@@ -76,7 +79,7 @@ def register_place(shape: str, thread: Any, register: Any, split: int = 0) -> tu
         q = register % 4
         return thread // 4 + 8 * (q // 2), 8 * (register // 4) + 2 * (thread % 4) + q % 2
     if shape == "16x32bx2":
-        return thread % 16 + 0 * register, register + split * (thread // 16)
+        return thread % 16 + 0 * register, register + 0 * thread
     raise KeyError(shape)
 
 
@@ -86,6 +89,11 @@ REGISTERS_PER_REPEAT = {"32x32b": 1, "16x64b": 1, "16x128b": 2, "16x256b": 4, "1
 def first_lane(warp: Any) -> Any:
     """The first of the 32 TMEM lanes that a warp may touch."""
     return 32 * (warp % 4)
+
+
+def split_columns(thread: Any, split: int) -> Any:
+    """What 16x32bx2 adds to the columns: the split offset, in columns of TMEM, for the upper half of the warp."""
+    return split * (thread // 16)
 
 
 def packed_columns(column: Any) -> tuple[Any, Any]:
@@ -98,6 +106,16 @@ def accumulate(old: Array, product: Array, enabled: bool, scale: int) -> Array:
     if not enabled:
         return product
     return product + (old if scale == 0 else np.ldexp(old, -scale))
+
+
+def box_row_pitch(row_bytes: int, swizzle_width: int) -> int:
+    """Bytes from one box row to the next in shared memory: a swizzled row takes its whole span (recorded on an H200)."""
+    return max(row_bytes, swizzle_width)
+
+
+def stored_row_bytes(inside: int, row_bytes: int) -> int:
+    """How many bytes of a row a TMA store writes when `inside` of them lie in the tensor: whole 16-byte units (H200)."""
+    return min(row_bytes, -(-inside // 16) * 16)
 
 
 def transaction_bytes(box_bytes: int, _inside_bytes: int) -> int:

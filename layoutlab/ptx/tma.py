@@ -31,14 +31,45 @@ class TensorMap:
     swizzle: int
     interleave: int = 0
     nan_fill: bool = False
-    element_strides: tuple[int, ...] = (1, 1, 1, 1, 1)
+    element_strides: tuple[int, ...] = ()
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Elements that a box moves in each dimension: every step-th one of its extent."""
+        steps = self.element_strides or (1,) * len(self.box)
+        return tuple(-(-b // s) for b, s in zip(self.box, steps, strict=True))
 
     @property
     def box_bytes(self) -> int:
         total = self.element_bytes
-        for extent in self.box:
-            total *= extent
+        for count in self.counts:
+            total *= count
         return total
+
+
+def encode_tensor_map(tensor: TensorMap) -> bytes:
+    """The 128 bytes of a tensor map, as `decode_tensor_map` reads them.
+
+    >>> m = TensorMap(1 << 20, "f16", 2, (64, 32), (2, 128), (64, 8), 128, element_strides=(1, 1))
+    >>> decode_tensor_map(encode_tensor_map(m)) == m
+    True
+    """
+    kind = next(code for code, (name, _) in ELEMENT_TYPES.items() if name == tensor.element)
+    rank = len(tensor.extents)
+    words = [0] * 16
+    low = (rank - 1) << 4 | kind << 7 | tensor.interleave << 11 | SWIZZLE_BYTES.index(tensor.swizzle) << 13
+    low |= int(tensor.nan_fill) << 15
+    strides = [s // 16 for s in tensor.strides[1:]] + [0] * (5 - rank)
+    words[0] = tensor.address
+    words[1] = low | (strides[0] & 0xFFFFFFFF) << 32
+    words[2] = (strides[1] & 0xFFFFFFFF) | (strides[2] & 0xFFFFFFFF) << 32
+    words[3] = (strides[3] & 0xFFFFFFFF) | sum(((s >> 32) & 15) << (32 + 4 * i) for i, s in enumerate(strides))
+    extents, boxes, steps = ([*v, *[1] * (5 - rank)] for v in (tensor.extents, tensor.box, tensor.element_strides))
+    words[4] = (extents[0] - 1) | (extents[1] - 1) << 32
+    words[5] = (extents[2] - 1) | (extents[3] - 1) << 32
+    words[6] = (extents[4] - 1) | sum((s - 1) << (32 + 3 * i) for i, s in enumerate(steps)) | (boxes[0] - 1) << 56
+    words[7] = sum((b - 1) << (8 * i) for i, b in enumerate(boxes[1:]))
+    return struct.pack("<16Q", *words)
 
 
 def decode_tensor_map(data: bytes) -> TensorMap | None:
@@ -61,5 +92,5 @@ def decode_tensor_map(data: bytes) -> TensorMap | None:
     box = [(words[6] >> 56) + 1] + [((words[7] >> (8 * i)) & 255) + 1 for i in range(4)]
     return TensorMap(
         words[0], name, size, tuple(extents[:rank]), tuple(strides[:rank]), tuple(box[:rank]),
-        SWIZZLE_BYTES[(low >> 13) & 3], (low >> 11) & 3, bool((low >> 15) & 1), traversal,
+        SWIZZLE_BYTES[(low >> 13) & 3], (low >> 11) & 3, bool((low >> 15) & 1), traversal[:rank],
     )  # fmt: skip

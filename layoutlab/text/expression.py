@@ -28,7 +28,7 @@ from layoutlab.text.scanner import Scanner
 
 _CALL = r"(?!U?[Ii]nt\d+\()([A-Za-z_][A-Za-z0-9_]*)(?=\()"
 _KEYWORD = r"([A-Za-z_][A-Za-z0-9_]*)\s*="
-_OTHER_PART = r"Swizzle\b|Sw?<|SW_|Layout\(|ComposedLayout\(|ArithTuple\(|\[|!?ptr\b|[gsrt]mem_"
+_OTHER_PART = r"Swizzle\b|Sw?<|SW_|Layout\(|ComposedLayout\(|ArithTuple\(|\[|ptr\b|[gsrt]mem_"
 
 
 def evaluate(text: str) -> Any:

@@ -4,7 +4,8 @@
     entry     number  number@mode@mode  _  (entry, ...)  entry:entry
     swizzle   S<3,4,3>  S<3,4,3>[8b]  Sw<3,4,3>  SW_3_4_3  Swizzle(3,4,3)
     pointer   ptr<bf16, smem, align<1024>, S<3,4,3>>  smem_ptr[16b](0x7f..)  Sw<3,4,3>_smem_ptr[16b](0x7f..)
-    value     part o part o ...    tensor<value>    a part being an entry, a swizzle, a pointer or [16b]entry
+    value     part o part o ...    tensor<value>    !cute.layout<"value">
+    part      entry  [16b]entry  swizzle  pointer
 
 Each form comes from one printer: DSL, C++ or pycute. They do not clash, so they are read by one grammar.
 """
@@ -180,7 +181,7 @@ def _plain_number(s: Scanner, name: str) -> int:
 
 def read_pointer(s: Scanner) -> Pointer | None:
     """A pointer of the DSL's or of C++'s form without its swizzle prefix; None where none comes next."""
-    if s.match(r"(?:!cute\.)?ptr(?=\s*<)"):
+    if s.match(r"ptr(?=\s*<)"):
         return _dsl_pointer(s)
     found = s.match(_CPP_POINTER)
     if found is None:
@@ -189,14 +190,14 @@ def read_pointer(s: Scanner) -> Pointer | None:
     return Pointer(None, int(found[2]), space, address=s.balanced() if s.at("(") else None)
 
 
-def _dsl_pointer(s: Scanner) -> Pointer:
+def _dsl_pointer(s: Scanner, closing: bool = True) -> Pointer:
     s.expect("<")
     dtype = s.match(r"[A-Za-z][A-Za-z0-9_]*")
     bits = bits_of(dtype[0]) if dtype else None
     if dtype is None or bits is None:
         s.fail("an element type such as bf16")
     space, align, swizzle = None, None, None
-    while s.take(","):
+    while s.take(",") and not s.at('"'):
         if found := s.match(r"align\s*<\s*([0-9]+)\s*>"):
             align = int(found[1])
         elif found_swizzle := read_swizzle(s):
@@ -205,7 +206,8 @@ def _dsl_pointer(s: Scanner) -> Pointer:
             space = found[0]
         else:
             s.fail("a memory space, align<bytes> or a swizzle")
-    s.expect(">")
+    if closing:
+        s.expect(">")
     return Pointer(dtype[0], bits, space, align, swizzle)
 
 
@@ -228,6 +230,8 @@ class Part:
 
 def read_value(s: Scanner) -> Any:
     """Anything of one line: parts joined by ` o `, a printed tensor, or one part alone."""
+    if found := s.match(r"!cute\.([a-z_]+)(?=<)"):
+        return _mlir_type(s, found[1])
     if s.match(r"tensor(?=<)"):
         return _in_angles(s, _composed)
     if s.match(r"tensor_value(?=<)"):
@@ -241,6 +245,27 @@ def _in_angles(s: Scanner, read: Callable[[Scanner], Any]) -> Any:
     value = read(s)
     s.expect(">")
     s.depth -= 1
+    return value
+
+
+def _mlir_type(s: Scanner, name: str) -> Any:
+    """A type as the compiler's messages print it: !cute.layout<"...">, !cute.memref<bf16, smem, align<16>, "...">."""
+    if name == "ptr":
+        return _dsl_pointer(s)
+    if name == "memref":
+        pointer = _dsl_pointer(s, closing=False)
+        layout = _quoted(s)
+        s.expect(">")
+        if not isinstance(layout, (Layout, ComposedLayout)):
+            s.fail("a layout in quotes before this")
+        return Tensor(pointer, layout)
+    return _in_angles(s, _quoted)
+
+
+def _quoted(s: Scanner) -> Any:
+    s.expect('"')
+    value = _composed(s)
+    s.expect('"')
     return value
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from layoutlab.errors import LayoutError
-from layoutlab.int_tuple import IntTuple, to_text
+from layoutlab.int_tuple import IntTuple, flatten, rank, to_text
 from layoutlab.layout import Layout
 from layoutlab.swizzle import ComposedLayout, Swizzle
 
@@ -27,6 +27,23 @@ def tiler_text(tiler: Tiler) -> str:
     if isinstance(tiler, tuple):
         return f"({','.join(map(tiler_text, tiler))})"
     return "_" if tiler is None else to_text(tiler)
+
+
+def check_tiler(name: str, tiler: Tiler) -> None:
+    """Refuses what is no tiler: layouts of numbers, positive sizes or `_`, one a mode."""
+    for entry in tiler if isinstance(tiler, tuple) else (tiler,):
+        plain = isinstance(entry, Layout) and not entry.coordinate_valued()
+        sizes = not isinstance(entry, (Layout, ComposedLayout, Swizzle)) and flatten(entry)
+        if not (entry is None or plain or (sizes and all(isinstance(s, int) and s > 0 for s in sizes))):
+            raise LayoutError(f"{name}: {tiler_text(tiler)} is no tiler, whose modes are layouts, sizes or _")
+
+
+def check_tv(name: str, tv: Layout) -> None:
+    """Refuses what is no (thread, value) layout: two modes, whose values number the elements of a tile."""
+    if tv.rank() != 2 or not isinstance(tv.shape, tuple):
+        raise LayoutError(f"{name}: {tv} is no (thread, value) layout, it has not two modes but {tv.rank()}")
+    if tv.coordinate_valued():
+        raise LayoutError(f"{name}: {tv} gives coordinates, where a (thread, value) layout numbers elements")
 
 
 @dataclass(frozen=True, repr=False)
@@ -127,6 +144,11 @@ class CopyAtom:
     ref: Layout | None
     value_type: str
 
+    def __post_init__(self) -> None:
+        for name, tv in (("Src", self.src), ("Dst", self.dst), ("Ref", self.ref)):
+            if tv is not None:
+                check_tv(f"TV Layout {name}", tv)
+
     def __str__(self) -> str:
         return self.text(len("TV Layout Src:"))
 
@@ -147,6 +169,10 @@ class TiledCopy:
     tv: Layout
     atom: CopyAtom
 
+    def __post_init__(self) -> None:
+        check_tv("TV Layout tiled", self.tv)
+        check_tiler("Tiler MN", self.tiler)
+
     def __str__(self) -> str:
         fields = [("Tiler MN", self.tiler), ("TV Layout tiled", self.tv)]
         return f"{_block('Tiled Copy', fields)}\n{self.atom.text(_WIDTH)}"
@@ -166,6 +192,13 @@ class MmaAtom:
     a: Layout
     b: Layout
     c: Layout
+
+    def __post_init__(self) -> None:
+        for name, tv in (("A", self.a), ("B", self.b), ("C", self.c)):
+            check_tv(f"TV Layout {name}", tv)
+        leaves = flatten(self.shape_mnk)
+        if rank(self.shape_mnk) != 3 or not all(isinstance(leaf, int) and leaf > 0 for leaf in leaves):
+            raise LayoutError(f"Shape MNK: {tiler_text(self.shape_mnk)} is not three sizes, M, N and K")
 
     def __str__(self) -> str:
         return _block(
@@ -189,6 +222,11 @@ class TiledMma:
     thr: Layout
     permutation: Tiler
     atom: MmaAtom
+
+    def __post_init__(self) -> None:
+        if self.thr.rank() != 4:
+            raise LayoutError(f"Thr Layout VMNK: {self.thr} has not four modes, V, M, N and K, but {self.thr.rank()}")
+        check_tiler("Permutation MNK", self.permutation)
 
     def __str__(self) -> str:
         fields = [("Thr Layout VMNK", self.thr), ("Permutation MNK", self.permutation)]

@@ -1,6 +1,6 @@
 """Prints what CuTe DSL says of its atoms, one JSON object a line; run in a process of its own, no GPU needed.
 
-CUTE_DSL_ARCH=sm_100a CUTE_DSL_DRYRUN=1 python dsl_atoms.py copies|warp_mmas|wgmmas|tmem|descriptors
+CUTE_DSL_ARCH=sm_100a CUTE_DSL_DRYRUN=1 python dsl_atoms.py GROUP
 """
 
 import json
@@ -10,6 +10,7 @@ import sys
 import cutlass
 import cutlass.cute as cute
 from cutlass.cute.nvgpu import tcgen05, warp, warpgroup
+from cutlass.utils import blockscaled_layout
 
 F16, BF16, F32, TF32 = cutlass.Float16, cutlass.BFloat16, cutlass.Float32, cutlass.TFloat32
 E4M3, E5M2, I8, U8, I32 = cutlass.Float8E4M3FN, cutlass.Float8E5M2, cutlass.Int8, cutlass.Uint8, cutlass.Int32
@@ -134,6 +135,64 @@ def tmem():
                     tried("tmem", f"f8.32.{tail}", tmem_facts, make, a_tmem)
 
 
+def scale_facts(op, vector, steps):
+    """Scale factors in global, shared and Tensor Memory, for a tile of one instruction's rows and `steps` K steps."""
+    mma = cute.make_tiled_mma(op)
+    m, n, k = op.shape_mnk
+    tiler = (m, n, k * steps)
+    shared = blockscaled_layout.make_smem_layout_sfa(mma, tiler, vector, 1)
+    stage = cute.select(shared, [0, 1, 2])
+    return {
+        "rows": m,
+        "k": k * steps,
+        "vector": vector,
+        "whole": blockscaled_layout.tile_atom_to_shape_SF((m, k * steps, 1), vector),
+        "shared": shared,
+        "tmem_a": blockscaled_layout.make_tmem_layout_sfa(mma, tiler, vector, stage),
+        "tmem_b": blockscaled_layout.make_tmem_layout_sfb(mma, tiler, vector, stage),
+    }
+
+
+@cute.jit
+def scales():
+    one, smem, K = tcgen05.CtaGroup.ONE, tcgen05.OperandSource.SMEM, cute.nvgpu.OperandMajorMode.K
+    UE4M3 = cutlass.Float8E4M3FN
+    for steps in (1, 2, 4, 8):
+        make = (tcgen05.MmaMXF8Op, E4M3, (128, 128, 32), one, smem, K, K)
+        tried("scales", f"mxf8f6f4.32.{steps}", scale_facts, make, 32, steps)
+        make = (tcgen05.MmaMXF4Op, (128, 128, 64), one, smem)
+        tried("scales", f"mxf4.32.{steps}", scale_facts, make, 32, steps)
+        make = (tcgen05.MmaMXF4NVF4Op, UE4M3, (128, 128, 64), one, smem)
+        tried("scales", f"mxf4nvf4.16.{steps}", scale_facts, make, 16, steps)
+
+
+def idescs():
+    """Instruction descriptor words by the DSL's own builders."""
+    from cutlass.experimental.primitives import Tcgen05InstrDesc, Tcgen05MxInstrDesc
+
+    plain = [(F16, F16, F32), (BF16, BF16, F32), (F16, F16, F16), (E4M3, E5M2, F32), (E5M2, E4M3, F16), (I8, U8, I32)]
+    for i, (a, b, c) in enumerate(plain):
+        for m, n in ((64, 8), (128, 128), (256, 256), (128, 48)):
+            for flags in range(16):
+                options = {
+                    "a_negate": flags & 1 if a is not I8 else 0,
+                    "b_major": flags >> 1 & 1,
+                    "a_major": flags >> 2 & 1,
+                    "saturate": flags >> 3 if a is I8 else 0,
+                    "max_shift": (flags + i) % 4,
+                }
+                word = Tcgen05InstrDesc.build(a_dtype=a, b_dtype=b, c_dtype=c, m_dim=m, n_dim=n, **options)
+                say(
+                    "plain", word=word.value & 0xFFFFFFFF, m=m, n=n, a=a.__name__, b=b.__name__, c=c.__name__, **options
+                )
+    for a, b in ((E4M3, E4M3), (E4M3, WIDTHS[4]), (E5M2, cutlass.Float6E3M2FN), (cutlass.Float6E2M3FN, E5M2)):
+        for a_id in range(4):
+            for m, n in ((128, 64), (256, 128)):
+                options = {"a_sf_id": a_id, "b_sf_id": 3 - a_id, "b_negate": a_id & 1}
+                word = Tcgen05MxInstrDesc.build(a_dtype=a, b_dtype=b, m_dim=m, n_dim=n, scale_format=1, **options)
+                say("scaled", word=word.value & 0xFFFFFFFF, m=m, n=n, a=a.__name__, b=b.__name__, **options)
+
+
 WORDS = []  # what each descriptor word in the kernel being compiled stands for
 CASE = []  # the layout atom that the kernel is compiled for
 
@@ -190,6 +249,7 @@ def descriptors():
                     say("descriptor", word=f"{constant[register] & (1 << 64) - 1:#x}", **fact)
 
 
+GROUPS = [copies, warp_mmas, wgmmas, tmem, scales, idescs, descriptors, layouts_a]
+
 if __name__ == "__main__":
-    subjects = (copies, warp_mmas, wgmmas, tmem, descriptors, layouts_a)
-    {subject.__name__: subject for subject in subjects}[sys.argv[1]]()
+    next(group for group in GROUPS if group.__name__ == sys.argv[1])()

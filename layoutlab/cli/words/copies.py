@@ -15,6 +15,9 @@ from layoutlab.survey import Coverage, Undecided, coverage, number
 from layoutlab.text import CopyAtom, TiledCopy, bits_of
 from layoutlab.text.records import Tiler, tiler_text
 
+_WIDEST = 256
+"""Bits that one thread's own load or store moves at most (32 bytes, from and to global memory on SM100)."""
+
 # -- atoms ------------------------------------------------------------------------------------------------------------
 
 
@@ -38,8 +41,7 @@ def atom_lines(atom: CopyAtom) -> Report:
     """The lines of a copy atom, also inside of a tiled copy."""
     report = Report("")
     threads, bits = number(atom.thr.size()), value_bits(atom.value_type)
-    who = "each thread executes it alone" if threads == 1 else f"{threads} threads execute it together"
-    report.add("instruction", f"{who}; its elements are {atom.value_type}")
+    report.add("instruction", f"{_who(atom, threads, bits)}; its elements are {atom.value_type}")
     report.add("source", _side(atom.src, bits))
     report.add("destination", _side(atom.dst, bits))
     if atom.src == atom.dst:
@@ -47,6 +49,14 @@ def atom_lines(atom: CopyAtom) -> Report:
     else:
         report.add("", "the sides differ: a thread's elements are others on one side than on the other")
     return report
+
+
+def _who(atom: CopyAtom, threads: int, bits: int | None) -> str:
+    if threads > 1:
+        return f"{threads} threads execute it together"
+    if bits is not None and number(atom.src[1].size()) * bits > _WIDEST:
+        return f"one thread issues it for all, a bulk copy such as TMA's, as more than {_WIDEST} bits move at once"
+    return "each thread executes it alone"
 
 
 def collective(tv: Layout) -> bool:
@@ -147,8 +157,8 @@ def _thread_side(copy: TiledCopy) -> tuple[Layout, str]:
     reference, atom = reference_side(copy), copy.atom
     if reference is None:
         return copy.tv, (
-            "the text does not say whether the TV layout is of the source or the destination; for ldmatrix and stmatrix "
-            "it is the registers' side"
+            "the text does not say whether the TV layout is of the source or the destination; for ldmatrix and "
+            "stmatrix it is the registers' side"
         )
     if not collective(reference):
         return copy.tv, ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from layoutlab.cli.words.copies import collective, ownership_lines
 from layoutlab.cli.words.report import Report, counted
-from layoutlab.errors import LayoutError
 from layoutlab.int_tuple import modes, product
 from layoutlab.layout import Layout
 from layoutlab.survey import number
@@ -24,12 +23,8 @@ def describe_mma_atom(atom: MmaAtom) -> Report:
 
 def shape_mnk(atom: MmaAtom) -> tuple[int, int, int]:
     """M, N and K of the instruction."""
-    sizes = [number(product(e)) for e in modes(atom.shape_mnk)]
-    if len(sizes) != 3:
-        raise LayoutError(
-            f"an MMA atom's shape has three modes, M, N and K: {tiler_text(atom.shape_mnk)} has {len(sizes)}"
-        )
-    return sizes[0], sizes[1], sizes[2]
+    m, n, k = (number(product(e)) for e in modes(atom.shape_mnk))
+    return m, n, k
 
 
 def atom_lines(atom: MmaAtom) -> Report:
@@ -41,7 +36,9 @@ def atom_lines(atom: MmaAtom) -> Report:
         participants, values = (number(mode.size()) for mode in tv)
         report.add(f"operand {name}", f"{rows} x {columns}: {tv}")
         if collective(tv):
-            report.add("", f"all {participants} threads name the same {values} elements: no thread holds its own part")
+            report.add(
+                "", f"all {participants} threads name the same {values} elements: it is not spread over registers"
+            )
             continue
         who = "the one participant" if participants == 1 else f"each of {participants} participants"
         report.add("", f"{counted(values, 'value')} for {who}")
@@ -62,8 +59,6 @@ def _who(threads: int) -> str:
 def describe_tiled_mma(mma: TiledMma) -> Report:
     """An MMA repeated over threads and tiles."""
     atoms = [number(product(e)) for e in modes(mma.thr.shape)]
-    if len(atoms) != 4:
-        raise LayoutError(f"a tiled MMA's threads have four modes, V, M, N and K: {mma.thr} has {len(atoms)}")
     plain = [a * times for a, times in zip(shape_mnk(mma.atom), atoms[1:], strict=True)]
     permutation = modes(mma.permutation) if mma.permutation is not None else (None,) * 3
     tile = [

@@ -113,7 +113,7 @@ def _fast(view: str, function: Any, d: int, a: int, b: int) -> Op:
 
         def run(f: Frame) -> None:
             r = f.f32
-            function(r[a], r[b], r[d], where=f.mask)
+            function(r[a], r[b], out=r[d], where=f.mask)
 
         return run
 
@@ -165,7 +165,7 @@ def _minmax(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
 
         def run(f: Frame) -> None:
             r = getattr(f, view)
-            function(r[sources[0]], r[sources[1]], r[target], where=f.mask)
+            function(r[sources[0]], r[sources[1]], out=r[target], where=f.mask)
 
         return run
 

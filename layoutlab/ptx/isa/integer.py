@@ -33,13 +33,13 @@ def binary(kind: str, function: Callable[..., Any], d: int, a: int, b: int) -> O
 
         def run_u32(f: Frame) -> None:
             r = f.u32
-            function(r[a], r[b], r[d], where=f.mask)
+            function(r[a], r[b], out=r[d], where=f.mask)
 
         return run_u32
 
     def run(f: Frame) -> None:
         r = getattr(f, kind)
-        function(r[a], r[b], r[d], where=f.mask)
+        function(r[a], r[b], out=r[d], where=f.mask)
 
     return run
 

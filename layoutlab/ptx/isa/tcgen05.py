@@ -123,11 +123,12 @@ class _Access:
 def _places(shape: str, repeat: int, split: int, packed: bool) -> _Access:
     count = rules.REGISTERS_PER_REPEAT[shape] * repeat
     register, thread = np.arange(count)[:, None], np.arange(32)[None, :]
-    lanes, columns = rules.register_place(shape, thread, register, split)
+    lanes, columns = rules.register_place(shape, thread, register)
     columns = np.asarray(columns)
     if packed:
         low, high = rules.packed_columns(columns)
         columns = np.stack([low, high])
+    columns = columns + rules.split_columns(thread, split)
     return _Access(np.asarray(lanes), columns, count, int(columns.max()) + 1)
 
 

@@ -28,31 +28,55 @@ class Box:
     """A tensor map at given coordinates: the part inside the tensor, and where its bytes lie in shared memory."""
 
     def __init__(self, tensor: TensorMap, coordinates: list[int], ins: Instruction) -> None:
-        if tensor.interleave or tensor.element_strides[: len(tensor.box)] != (1,) * len(tensor.box):
-            raise PtxError("interleaved and strided tensor maps are not emulated yet", ins.line)
+        if tensor.interleave:
+            raise PtxError("interleaved tensor maps are not emulated yet", ins.line)
         if tensor.nan_fill:
             raise PtxError("tensor maps that fill with NaN are not emulated yet", ins.line)
         if len(coordinates) != len(tensor.box):
             raise PtxError(f"{len(coordinates)} coordinates for a tensor map of rank {len(tensor.box)}", ins.line)
-        if tensor.box[0] * tensor.element_bytes % 16:
-            raise PtxError(f"a box row of {tensor.box[0] * tensor.element_bytes} bytes, no multiple of 16", ins.line)
+        size, counts = tensor.element_bytes, tensor.counts
+        if counts[0] * size % 16:
+            raise PtxError(f"a box row of {counts[0] * size} bytes, no multiple of 16", ins.line)
+        if coordinates[0] * size % 16:
+            # Recorded on an H200: an illegal instruction.
+            raise PtxError(f"{ins.opcode}: coordinate 0 starts at byte {coordinates[0] * size}, no multiple of 16", ins.line)
         self.tensor, self.ins = tensor, ins
-        self.low = [max(0, -c) for c in coordinates]
-        self.high = [min(b, e - c) for b, e, c in zip(tensor.box, tensor.extents, coordinates, strict=True)]
+        self.steps = tensor.element_strides or (1,) * len(counts)
+        # The first and last moved elements that lie inside the tensor: 0 <= c + i * step < extent.
+        self.low = [max(0, -(c // s)) for c, s in zip(coordinates, self.steps, strict=True)]
+        self.high = [
+            min(n, -((c - e) // s)) for n, e, c, s in zip(counts, tensor.extents, coordinates, self.steps, strict=True)
+        ]
         self.empty = any(h <= low for low, h in zip(self.low, self.high, strict=True))
         self.start = tensor.address + sum(
-            (c + low) * s for c, low, s in zip(coordinates, self.low, tensor.strides, strict=True)
+            (c + low * step) * s
+            for c, low, step, s in zip(coordinates, self.low, self.steps, tensor.strides, strict=True)
         )
-        size = tensor.element_bytes
-        self.shape = (*reversed(tensor.box[1:]), tensor.box[0] * size)  # slowest first; the last axis in bytes
+        self.shape = (*reversed(counts[1:]), counts[0] * size)  # slowest first; the last axis in bytes
         inside = [slice(low, high) for low, high in zip(self.low, self.high, strict=True)]
         self.inside = (*reversed(inside[1:]), slice(self.low[0] * size, self.high[0] * size))
 
-    def view(self, wave: Wave) -> Array:
-        """The global bytes of the inside part, as a strided view."""
+    def chunks(self, at: int) -> Array:
+        """The number of the shared chunk of each 16 bytes of the box at a shared address."""
+        row_bytes = self.shape[-1]
+        return chunk_addresses(self.tensor.box_bytes // row_bytes, row_bytes, at, self.tensor.swizzle)
+
+    @property
+    def span(self) -> int:
+        """Bytes of shared memory from the box's start to its end."""
+        row_bytes = self.shape[-1]
+        pitch = rules.box_row_pitch(row_bytes, self.tensor.swizzle)
+        return pitch * (self.tensor.box_bytes // row_bytes)
+
+    def view(self, wave: Wave, row_bytes: int = 0) -> Array:
+        """The global bytes of the inside part, as a strided view; `row_bytes` of each row when given."""
         tensor, size = self.tensor, self.tensor.element_bytes
         extents = [h - low for low, h in zip(self.low, self.high, strict=True)]
-        last = self.start + sum((n - 1) * s for n, s in zip(extents, tensor.strides, strict=True)) + size
+        pitch = [s * step for s, step in zip(tensor.strides, self.steps, strict=True)]
+        if self.steps[0] != 1:
+            raise PtxError("a tensor map with steps in dimension 0 is not emulated yet", self.ins.line)
+        row_bytes = row_bytes or extents[0] * size
+        last = self.start + sum((n - 1) * s for n, s in zip(extents[1:], pitch[1:], strict=True)) + row_bytes
         buffer = wave.services.memory.find(self.start, last)
         if buffer is None:
             raise AccessError(
@@ -60,8 +84,8 @@ class Box:
                 f"{wave.services.memory.describe(self.start)}", self.ins.line,
             )  # fmt: skip
         flat = buffer.words[1][self.start - buffer.first :]
-        shape = (*(extents[i] for i in range(len(extents) - 1, 0, -1)), extents[0] * size)
-        strides = (*(tensor.strides[i] for i in range(len(extents) - 1, 0, -1)), 1)
+        shape = (*(extents[i] for i in range(len(extents) - 1, 0, -1)), row_bytes)
+        strides = (*(pitch[i] for i in range(len(extents) - 1, 0, -1)), 1)
         return np.lib.stride_tricks.as_strided(flat, shape, strides)
 
     def gather(self, wave: Wave) -> Array:
@@ -73,10 +97,11 @@ class Box:
 
 
 @lru_cache(maxsize=512)
-def chunk_addresses(box_bytes: int, at: int, swizzle: int) -> Array:
+def chunk_addresses(rows: int, row_bytes: int, at: int, swizzle: int) -> Array:
     """The number of the 16-byte shared chunk that each 16 bytes of a box occupy."""
-    linear = at + 16 * np.arange(box_bytes // 16, dtype=np.int64)
-    return np.asarray(rules.swizzle(linear, rules.TENSOR_MAP_SWIZZLE[(0, 32, 64, 128).index(swizzle)]) >> 4)
+    width = rules.TENSOR_MAP_SWIZZLE[(0, 32, 64, 128).index(swizzle)]
+    start = at + rules.box_row_pitch(row_bytes, width) * np.arange(rows, dtype=np.int64)[:, None]
+    return np.asarray(rules.swizzle(start + 16 * np.arange(row_bytes // 16), width) >> 4).reshape(-1)
 
 
 def read_map(wave: Wave, pointer: int, ins: Instruction) -> TensorMap:
@@ -145,14 +170,14 @@ def _load(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
 def _check_shared(wave: Wave, at: int, box: Box, ins: Instruction) -> None:
     if at % 128:
         raise AccessError(f"{ins.opcode}: shared address {at:#x}, which 128 does not divide", ins.line)
-    wave.shared.check_span(at, at + box.tensor.box_bytes, ins.opcode)
+    wave.shared.check_span(at, at + box.span, ins.opcode)
 
 
 def _store_box(wave: Wave, ins: Instruction, cta: int, at: int, box: Box) -> None:
-    chunks = chunk_addresses(box.tensor.box_bytes, at, box.tensor.swizzle)
+    chunks = box.chunks(at)
     data = box.gather(wave).reshape(-1).view(np.complex128)  # complex128 moves 16 bytes at a time
     wave.shared.window(cta).view(np.complex128)[chunks] = data
-    wave.shared.window_flags(cta)[at : at + box.tensor.box_bytes] = 1
+    wave.shared.window_flags(cta).view(np.complex128)[chunks] = _WRITTEN
     record = wave.services.provenance
     if record is not None:
         locations = _byte_locations(box, at)
@@ -160,9 +185,11 @@ def _store_box(wave: Wave, ins: Instruction, cta: int, at: int, box: Box) -> Non
         record.read("tma.load", "shared", cta, -1, ins, _element_locations(box, locations))
 
 
+_WRITTEN = np.full(16, 1, np.uint8).view(np.complex128)[0]
+
+
 def _byte_locations(box: Box, at: int) -> Array:
-    chunks = chunk_addresses(box.tensor.box_bytes, at, box.tensor.swizzle)
-    return (chunks[:, None] * 16 + np.arange(16)).reshape(box.shape)
+    return (box.chunks(at)[:, None] * 16 + np.arange(16)).reshape(box.shape)
 
 
 def _element_locations(box: Box, locations: Array) -> Array:
@@ -188,6 +215,9 @@ def _store(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
         units, wave = f.wave.asynchronous, f.wave
         lists = [x.ravel().tolist() for x in (source(f), pointer(f), f.select(f.cta), f.select(f.thread))]
         for i, (at, where, cta, thread, place) in enumerate(zip(*lists, coordinates(f), strict=True)):
+            if min(place) < 0:
+                # Recorded on an H200: an illegal instruction.
+                raise PtxError(f"{ins.opcode}: a store at negative coordinates {tuple(place)}", ins.line)
             box = Box(read_map(wave, where, ins), place, ins)
             _check_shared(wave, at, box, ins)
 
@@ -208,12 +238,25 @@ def _read_box(wave: Wave, ins: Instruction, cta: int, at: int, box: Box, op: str
     if box.empty:
         return
     note_unwritten(wave, ins, cta, locations[box.inside], ins.opcode)
-    data = wave.shared.window(cta)[locations[box.inside]]
-    out = box.view(wave)
-    if op:
+    if not op:
+        _write_whole_units(wave, cta, locations, box)
+    else:
         kind = {"u8": "b8", "u16": "b16", "tf32": "f32"}.get(box.tensor.element, box.tensor.element)
-        data = reduce_bytes(op, kind, np.ascontiguousarray(out), data).reshape(data.shape)
-    out[...] = data
+        out = box.view(wave)
+        data = wave.shared.window(cta)[locations[box.inside]]
+        out[...] = reduce_bytes(op, kind, np.ascontiguousarray(out), data).reshape(data.shape)
+
+
+def _write_whole_units(wave: Wave, cta: int, locations: Array, box: Box) -> None:
+    """A store writes 16 bytes at a time, beyond the tensor's last element too where a row ends within them."""
+    *slower, last = box.inside
+    row_bytes = rules.stored_row_bytes(last.stop - last.start, box.shape[-1] - last.start)
+    try:
+        out = box.view(wave, row_bytes)
+    except AccessError:  # the padding behind the last row belongs to nobody: write what does
+        row_bytes = last.stop - last.start
+        out = box.view(wave)
+    out[...] = wave.shared.window(cta)[locations[(*slower, slice(last.start, last.start + row_bytes))]]
 
 
 @instruction(f"cp.async.bulk.prefetch.tensor {_DIM} .L2 .global .tile? .L2::cache_hint?")
