@@ -63,7 +63,9 @@ from layoutlab.handoff import (
     smem,
     store,
     tcgen05_ld,
+    tmem,
     umma_a,
+    umma_a_tmem,
     verify,
 )
 from layoutlab.int_tuple import Basis, compatible, congruent, weakly_congruent
@@ -141,7 +143,9 @@ __all__ = [
     "tile_to_shape",
     "tiled_divide",
     "tiled_product",
+    "tmem",
     "umma_a",
+    "umma_a_tmem",
     "verify",
     "weakly_congruent",
     "zipped_divide",
