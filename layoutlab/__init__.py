@@ -44,6 +44,7 @@ from layoutlab.algebra import (
     zipped_divide,
     zipped_product,
 )
+from layoutlab.cost import wavefronts
 from layoutlab.errors import LayoutError
 from layoutlab.handoff import (
     Handoff,
@@ -147,6 +148,7 @@ __all__ = [
     "umma_a",
     "umma_a_tmem",
     "verify",
+    "wavefronts",
     "weakly_congruent",
     "zipped_divide",
     "zipped_product",
