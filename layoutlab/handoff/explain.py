@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from layoutlab.arbiter import TooLarge, first_where, value_bounds
 from layoutlab.digits import Digit, Map, aligned
 from layoutlab.errors import LayoutError
-from layoutlab.handoff.claims import Question
-from layoutlab.handoff.difference import Difference, Form, Names, form, offset_text
+from layoutlab.handoff.claims import Question, in_units
+from layoutlab.handoff.difference import BYTES, COLUMNS, LANES, Difference, Form, Names, form, offset_text
 from layoutlab.handoff.difference import explain as differences
 from layoutlab.handoff.places import Places
-from layoutlab.handoff.verdict import Claim
+from layoutlab.handoff.storage import Smem
+from layoutlab.handoff.verdict import UNIT, UNIT_BITS, Claim
 
 
 def explain(q: Question, claims: Sequence[Claim]) -> tuple[str, ...]:
@@ -54,33 +55,56 @@ def _of_maps(q: Question) -> list[str]:
     except LayoutError:
         return _from_points(q)
     cures = _cures(q) if any(d.kind == "base" for d in found) else []
-    return [*(d.text for d in found), *cures]
+    return [*(d.text for d in found), *cures, *_beyond(q)]
+
+
+def _beyond(q: Question) -> list[str]:
+    """Where the reader reads beyond the writer's buffer, and whose place that is."""
+    low, high = _bounds(q.reader.read, "bit")
+    own, unit, found = q.writer.storage.cells, UNIT_BITS[q.writer.space], list[str]()
+    for part in (range(low, min(high + q.tile.bits, own.start)), range(max(low, own.stop), high + q.tile.bits)):
+        if not part:
+            continue
+        named = [
+            n for n, r in {**q.around, **q.live}.items() if r.start * unit < part.stop and part.start < r.stop * unit
+        ]
+        whose = f"; these are {' and '.join(named)}'s" if named else ""
+        found.append(
+            f"{q.reader.who} reads {UNIT[q.writer.space]}s {in_units(q, part)}, which are not "
+            f"{q.writer.storage.name}'s ({in_units(q, own)}){whose}"
+        )
+    return found
+
+
+UNITS = {("smem", "bit"): BYTES, ("tmem", "bit"): COLUMNS, ("tmem", "lane"): LANES}
 
 
 def _from_tables(q: Question) -> list[Difference]:
     """The differences, between functions of the coordinate where the owner only renames digits."""
-    for forms in (_by_stages, _by_tables):
-        try:
-            wrote, wanted = forms(q.write, q.wanted)
-        except LayoutError as error:
-            reason = error
-        else:
-            return differences(wrote, wanted, _names(q, wrote))
-    raise reason
+    found = list[Difference]()
+    for out in q.write.outputs:
+        wrote, wanted = _forms(q, out)
+        found += differences(wrote, wanted, _names(q, wrote), UNITS.get((q.writer.space, out), BYTES))
+    return found
+
+
+def _forms(q: Question, out: str) -> tuple[Form, Form]:
+    try:
+        return _by_stages(q.write, q.wanted)
+    except LayoutError:
+        mine, theirs = aligned(q.write.table, q.wanted.table)
+        return form(mine, out=out), form(theirs, out=out)
 
 
 def _by_stages(write: Places, wanted: Places) -> tuple[Form, Form]:
+    if write.before is None and wanted.before is None:
+        raise LayoutError("no stages")
     mine, theirs = aligned(_plain(write), _plain(wanted))
     return form(mine, write.swizzle, write.plus), form(theirs, wanted.swizzle, wanted.plus)
 
 
 def _plain(places: Places) -> Map:
     return places.before.table if places.before else places.table
-
-
-def _by_tables(write: Places, wanted: Places) -> tuple[Form, Form]:
-    mine, theirs = aligned(write.table, wanted.table)
-    return form(mine), form(theirs)
 
 
 def _names(q: Question, wrote: Form) -> Names:
@@ -108,6 +132,8 @@ def _names(q: Question, wrote: Form) -> Names:
 def _cures(q: Question) -> list[str]:
     """What would repair a writer that swizzles offsets from a base that the reader's swizzle sees."""
     storage = q.writer.storage
+    if not isinstance(storage, Smem):
+        return []
     base, repeat = storage.base_bytes, storage.repeat_bytes
     cures = [
         f"a base aligned to {repeat} bytes ({base // repeat * repeat} or {(base // repeat + 1) * repeat})",

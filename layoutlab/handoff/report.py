@@ -73,6 +73,8 @@ def cost_line(writer: Writer) -> str:
     >>> cost_line(store("(128,64):(1,128)", smem("S<3,4,3> o 0 o (128,64):(64,1)", over=P), bits=64))
     '16 stores of 64 bits a thread, 4 wavefronts each for a warp (2 is the least); 128-bit: 8, 4 each (conflict-free)'
     """
+    if writer.space != "smem":
+        return f"{writer.bits}-bit stores to Tensor Memory have no bank conflicts to count"
     try:
         text = _cost(writer.bits, store_wavefronts(writer, writer.bits))
         widest = widest_store(writer)

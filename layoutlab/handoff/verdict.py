@@ -9,6 +9,8 @@ from typing import Any, Literal
 Answer = Literal["proved", "refuted", "undecided", "unsupported"]
 EXIT_STATUS: dict[Answer, int] = {"proved": 0, "refuted": 1, "undecided": 3, "unsupported": 3}
 
+UNIT = {"smem": "byte", "gmem": "byte", "tmem": "column"}
+UNIT_BITS = {"smem": 8, "gmem": 8, "tmem": 32}
 TMEM_COLUMN_BITS = 32
 
 
