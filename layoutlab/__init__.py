@@ -44,6 +44,7 @@ from layoutlab.algebra import (
     zipped_divide,
     zipped_product,
 )
+from layoutlab.cost import wavefronts
 from layoutlab.errors import LayoutError
 from layoutlab.handoff import (
     Handoff,
@@ -143,6 +144,7 @@ __all__ = [
     "tiled_product",
     "umma_a",
     "verify",
+    "wavefronts",
     "weakly_congruent",
     "zipped_divide",
     "zipped_product",

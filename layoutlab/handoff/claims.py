@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from layoutlab.arbiter import TooLarge, first_missing, first_shared, first_where
+from layoutlab.arbiter import TooLarge, count_where, first_missing, first_shared, first_where
 from layoutlab.digits import ONE, Map, aligned
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.linear import Linear, equal_points, first_outside
@@ -136,7 +136,8 @@ def placed(q: Question) -> Claim:
             return q.inside_tile(**index) & ~_all([here[o] == there[o] for o in q.write.outputs])
 
         at, walked = first_where(q.owner.axes, wrong)
-        return _placed(q, at, WALK, walked, f"no normal form: {reason}")
+        elements, more = count_where(q.owner.axes, q.inside_tile)
+        return _placed(q, at, WALK, walked + more, f"no normal form: {reason}", elements)
 
     return _by_table_or_walk("placed", q.owner.size, table, walk)
 
@@ -148,12 +149,16 @@ def _same_stages(a: Places, b: Places) -> bool:
     return a.before.table == b.before.table
 
 
-def _placed(q: Question, at: Mapping[str, int] | None, method: str, walked: int, why: str) -> Claim:
+def _placed(
+    q: Question, at: Mapping[str, int] | None, method: str, walked: int, why: str, inside: int | None = None
+) -> Claim:
+    """The answer, over the elements that lie inside of the tile: what lies outside is the claim `inside`'s."""
+    size = q.owner.size if inside is None else inside
     if at is None:
-        return Claim("placed", "proved", method, q.owner.size, walked, None, why)
+        return Claim("placed", "proved", method, size, walked, None, why)
     here, there = q.wrote(at), q.reads(q.coordinate(at))
     message = f"{q.name(at)} writes {here}; {q.reader.who} reads that element at {there}"
-    return Claim("placed", "refuted", method, q.owner.size, walked, q.witness(at, message), why)
+    return Claim("placed", "refuted", method, size, walked, q.witness(at, message), why)
 
 
 def _share_wrong(q: Question) -> str:

@@ -142,10 +142,10 @@ def verify(h: Handoff | Case) -> Verdict:
     claims = decide(question)
     seconds = perf_counter() - start
     explanation: tuple[str, ...] = ()
-    if any(claim.name == "placed" and claim.verdict == "refuted" for claim in claims):
+    if any(claim.verdict == "refuted" for claim in claims):
         from layoutlab.handoff.explain import explain
 
-        explanation = explain(question)
+        explanation = explain(question, claims)
     return Verdict(made, claims, explanation, seconds)
 
 

@@ -243,13 +243,20 @@ def _of_constants(wrote: Form, wanted: Form) -> list[Difference]:
     by = wrote.base + wrote.shift - wanted.base - wanted.shift
     found = []
     if by:
-        amount = f"{abs(by) // 8} bytes" if by % 8 == 0 else f"{abs(by)} bits"
-        found.append(
-            Difference("offset", f"an offset: everything is written {amount} too {'high' if by > 0 else 'low'}")
-        )
+        found.append(Difference("offset", offset_text(by)))
     if wrote.flips != wanted.flips or (wrote.pattern and wanted.pattern and _seen(wrote) != _seen(wanted) and not by):
         found.append(Difference("base", f"a base: {_base_text(wrote, wanted)}"))
     return found
+
+
+def offset_text(by: int) -> str:
+    """The sentence for a constant of so many bits.
+
+    >>> offset_text(-256)
+    'an offset: everything is written 32 bytes too low'
+    """
+    amount = f"{abs(by) // 8} bytes" if by % 8 == 0 else f"{abs(by)} bits"
+    return f"an offset: everything is written {amount} too {'high' if by > 0 else 'low'}"
 
 
 def _seen(form: Form) -> int:

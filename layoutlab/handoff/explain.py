@@ -2,27 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from layoutlab.arbiter import TooLarge, first_where
+from layoutlab.arbiter import TooLarge, first_where, value_bounds
 from layoutlab.digits import Digit, Map, aligned
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.claims import Question
-from layoutlab.handoff.difference import Difference, Form, Names, form
+from layoutlab.handoff.difference import Difference, Form, Names, form, offset_text
 from layoutlab.handoff.difference import explain as differences
 from layoutlab.handoff.places import Places
+from layoutlab.handoff.verdict import Claim
 
 
-def explain(q: Question) -> tuple[str, ...]:
+def explain(q: Question, claims: Sequence[Claim]) -> tuple[str, ...]:
     """One sentence for each thing that sets the maps apart, and what would cure it where that follows from the maps."""
+    refuted = {claim.name for claim in claims if claim.verdict == "refuted"}
+    if refuted == {"legal"}:
+        return ()
+    sentences = _of_tile(q)
+    if "placed" in refuted:
+        sentences += _of_maps(q)
+    elif "exclusive" in refuted and not sentences:
+        sentences.append(f"{q.reader.who} takes both elements from one place: its own map is many to one")
+    return tuple(sentences)
+
+
+def _of_tile(q: Question) -> list[str]:
+    """Where the owner's coordinates end before the tile does, or after it."""
+    found = []
+    for axis, extent in q.tile.extents.items():
+        least, most = _bounds(q.owner, axis)
+        held = f"the threads hold {axis}={least} to {most}"
+        if most < extent - 1:
+            found.append(f"a narrower tile: {held}, the tile goes on to {extent - 1}")
+        if most >= extent:
+            found.append(f"a wider tile: {held}, the tile ends at {extent - 1}")
+    return found
+
+
+def _bounds(places: Places, out: str) -> tuple[int, int]:
+    try:
+        return places.table.bounds(out)
+    except LayoutError:
+        return value_bounds(places.axes, lambda **index: places.at(**index)[out])
+
+
+def _of_maps(q: Question) -> list[str]:
+    """What sets the write map apart from the read map."""
     try:
         found = _from_tables(q)
     except LayoutError:
         return _from_points(q)
-    sentences = [d.text for d in found]
-    if any(d.kind == "base" for d in found):
-        sentences += _cures(q)
-    return tuple(sentences)
+    cures = _cures(q) if any(d.kind == "base" for d in found) else []
+    return [*(d.text for d in found), *cures]
 
 
 def _from_tables(q: Question) -> list[Difference]:
@@ -88,19 +120,18 @@ def _cures(q: Question) -> list[str]:
     return ["any of these cures it: " + "; ".join(cures)]
 
 
-def _from_points(q: Question) -> tuple[str, ...]:
+def _from_points(q: Question) -> list[str]:
     """Where no table holds the maps: whether everything is off by one constant."""
     zero = dict.fromkeys(q.owner.axes, 0)
     (out,) = q.write.outputs if len(q.write.outputs) == 1 else (None,)
     if out is None:
-        return ()
+        return []
     by = int(q.write.at(**zero)[out]) - int(q.wanted.at(**zero)[out])
     off: Callable[..., object] = lambda **i: q.write.at(**i)[out] - q.reader.read.at(**q.clamped(**i))[out] != by  # noqa: E731
     try:
         first, _ = first_where(q.owner.axes, off)
     except TooLarge:
-        return ()
+        return []
     if first is not None or not by:
-        return ()
-    amount = f"{abs(by) // 8} bytes" if by % 8 == 0 else f"{abs(by)} bits"
-    return (f"an offset: everything is written {amount} too {'high' if by > 0 else 'low'}",)
+        return []
+    return [offset_text(by)]

@@ -124,6 +124,11 @@ class Verdict:
         """The elements that `placed` was checked for."""
         return self["placed"].checked
 
+    def __str__(self) -> str:
+        from layoutlab.handoff.report import report
+
+        return report(self)
+
     def __getitem__(self, name: str) -> Claim:
         """The claim of that name."""
         return next(claim for claim in self.claims if claim.name == name)

@@ -186,9 +186,9 @@ class Writer:
 
     def rules(self) -> list[Rule]:
         """What loads, stores and buffer ask for."""
-        return [*self.owner.rules(), *self.storage.rules(), self._vector_rule()]
+        return [*self.owner.rules(), *self.storage.rules(), self.vector_rule()]
 
-    def _vector_rule(self) -> Rule:
+    def vector_rule(self) -> Rule:
         """A store of several elements moves neighbours to one aligned place."""
         bits, width = self.tile.bits, self.bits
         asked = f"a {width}-bit store writes neighbouring elements to an aligned place"
