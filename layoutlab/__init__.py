@@ -64,7 +64,9 @@ from layoutlab.handoff import (
     smem,
     store,
     tcgen05_ld,
+    tmem,
     umma_a,
+    umma_a_tmem,
     verify,
 )
 from layoutlab.int_tuple import Basis, compatible, congruent, weakly_congruent
@@ -142,7 +144,9 @@ __all__ = [
     "tile_to_shape",
     "tiled_divide",
     "tiled_product",
+    "tmem",
     "umma_a",
+    "umma_a_tmem",
     "verify",
     "wavefronts",
     "weakly_congruent",

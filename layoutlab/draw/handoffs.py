@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from layoutlab.draw.picture import NOTHING, WRONG, Arrow, Band, Items, Line, Panel, Picture
+from layoutlab.draw.picture import MOST_CELLS, NOTHING, WRONG, Arrow, Band, Items, Line, Panel, Picture
 from layoutlab.draw.views import (
     CHUNK_BYTES, CORE_ROWS, OWNER, TMEM_COLUMN_BITS, Choice, by_owner, chosen, kept, memory_panel, shared, tile_panel,
     tmem_panel, with_places, with_warps,
 )  # fmt: skip
+from layoutlab.errors import LayoutError
 from layoutlab.handoff.core import Handoff, verify
 from layoutlab.handoff.report import cost_line
 from layoutlab.handoff.verdict import Claim, Verdict
@@ -21,7 +22,6 @@ from layoutlab.handoff.verdict import Claim, Verdict
 STEP_BITS = 256
 """Bits of K that one step of an MMA takes from each row."""
 
-MOST_ELEMENTS = 1 << 18
 
 
 def handoff_picture(what: Handoff | Verdict, choice: Choice = Choice()) -> Picture:
@@ -127,10 +127,8 @@ def _unflat(flat: Any, extents: Any) -> dict[str, Any]:
 
 
 def _refuse_more(count: int, made: Handoff) -> None:
-    if count > MOST_ELEMENTS:
-        from layoutlab.errors import LayoutError
-
-        raise LayoutError(f"{made} has {count} elements, more than the {MOST_ELEMENTS} that can be drawn")
+    if count > MOST_CELLS:
+        raise LayoutError(f"{made} has {count} elements, more than the {MOST_CELLS} that can be drawn")
 
 
 # -- panels ------------------------------------------------------------------------------------------------------------

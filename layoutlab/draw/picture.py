@@ -67,11 +67,6 @@ class Panel:
     more: dict[int, list[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.rows * self.cols > MOST_CELLS:
-            raise LayoutError(
-                f"{self.title}: {self.rows} x {self.cols} cells are more than the {MOST_CELLS} that can be drawn; "
-                "choose some rows and columns of it"
-            )
         if len(self.cells) != self.rows * self.cols:
             raise LayoutError(f"{self.title}: {len(self.cells)} cells for {self.rows} rows of {self.cols}")
 

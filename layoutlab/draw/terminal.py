@@ -23,7 +23,8 @@ def to_text(picture: Picture, width: int = 100, height: int = 40) -> str:
     parts += [_panel(picture, panel, width, height) for panel in picture.panels]
     wrong = picture.items.get(WRONG)
     if wrong and any(wrong):
-        parts.append(f"! marks the {sum(wrong)} of {len(wrong)} elements that are not where they are read")
+        said = f"! marks the {sum(wrong)} of {len(wrong)} elements that are not where they are read"
+        parts.append("\n".join(_wrapped(said, width)))
     parts += ["\n".join(_wrapped(f"→ {arrow.text}", width)) for arrow in picture.arrows if arrow.text]
     return "\n\n".join(parts) + "\n"
 
@@ -43,7 +44,7 @@ def _panel(picture: Picture, panel: Panel, width: int, height: int) -> str:
         cols = _ends(panel.cols, max((width - left) // (wide + 2), 2))
         if len(cols) == panel.cols:
             break
-    out = ["\n".join(_wrapped(panel.title, width))]
+    out = _wrapped(panel.title, width)
     bands = {b.start: b.text for b in panel.col_axis.bands}
     if bands:
         out.append(_line("", left, [bands.get(c, "") if c is not None else GAP for c in cols], wide, panel.col_axis.name))

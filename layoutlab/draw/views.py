@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from layoutlab.draw.picture import NOTHING, WRONG, Axis, Band, Items, Line, Panel, Picture, column
+from layoutlab.draw.picture import MOST_CELLS, NOTHING, Axis, Band, Items, Line, Panel, Picture, column
 from layoutlab.errors import LayoutError
 from layoutlab.int_tuple import flatten, modes, product, to_text
 from layoutlab.layout import Layout
@@ -64,6 +64,8 @@ def locations(layout: Layout | ComposedLayout) -> list[Any]:
     outer = layout.outer if isinstance(layout, ComposedLayout) else layout
     if outer.symbolic():
         raise LayoutError(f"{layout} has symbols: give them numbers to draw it")
+    if outer.size() > MOST_CELLS:  # type: ignore[operator]
+        raise LayoutError(f"{layout} has {outer.size()} elements, more than the {MOST_CELLS} that can be drawn")
     if outer.coordinate_valued() or (isinstance(layout, ComposedLayout) and not isinstance(layout.offset, int)):
         return [layout(i) for i in range(int(outer.size()))]  # type: ignore[arg-type]
     values = [layout.offset if isinstance(layout, ComposedLayout) else 0]
@@ -249,8 +251,8 @@ def tmem_panel(items: Items, bits: int, lines: tuple[Line, ...], title: str) -> 
 
 def filled(cells: Sequence[int], count: int, what: str) -> tuple[list[int], dict[int, list[int]]]:
     """The grid with the first item of each cell, and the further ones; an item at the cell NOTHING is not in it."""
-    if count > 1 << 22:
-        raise LayoutError(f"{what} are more than can be drawn; choose some rows and columns")
+    if count > MOST_CELLS:
+        raise LayoutError(f"{what} are more than the {MOST_CELLS} that can be drawn: choose some rows and columns")
     grid, more = [NOTHING] * count, dict[int, list[int]]()
     for item, cell in enumerate(cells):
         if cell == NOTHING:
