@@ -136,6 +136,33 @@ def test_a_box_is_what_the_descriptor_reads(swizzle, bits):
             assert tensor_map.box_map(start, ("k", "m")) == operand_map(desc, 64, bits, starts_bytes=list(starts))
 
 
+@pytest.mark.parametrize("bits", [8, 16, 32])
+@pytest.mark.parametrize("rows, columns", [(128, 128), (64, 256), (128, 64)])
+def test_tiles_of_several_boxes_are_operands(rows, columns, bits):
+    """K-major: boxes of 128 bytes of K; MN-major: boxes of 128 bytes of rows, K down. Both as descriptors read them."""
+    wide = 1024 // bits
+    size = 128 * rows
+    k_major = TensorMap((columns, rows), (columns * bits // 8,), (wide, rows), bits, swizzle=128)
+    starts = [size * i + 32 * j for i in range(max(1, columns // wide)) for j in range(4)]
+    if columns % wide == 0:
+        written = k_major.box_map(1024, ("k", "m"), boxes=(columns // wide, 1))
+        assert written == operand_map(SmemDescriptor(1024, 0, 1024, 128), rows, bits, starts_bytes=starts)
+    if rows % wide == 0 and bits != 32:
+        size = 128 * columns
+        mn_major = TensorMap((rows, columns), (rows * bits // 8,), (wide, columns), bits, swizzle=128)
+        written = mn_major.box_map(1024, ("m", "k"), boxes=(rows // wide, 1)).over("m", "k")
+        desc, step = SmemDescriptor(1024, size, 1024, 128), 128 * (256 // bits)
+        assert written == operand_map(desc, rows, bits, "MN", range(0, size, step))
+
+
+def test_boxes_need_aligned_steps():
+    small = TensorMap((32, 64), (64,), (32, 3))
+    assert small.box_map().bounds("bit")[1] == 8 * 192 - 16
+    with pytest.raises(LayoutError, match="byte 192 of shared memory: a multiple of 128"):
+        small.box_map(boxes=(1, 2))
+    assert small.box_map(boxes=(1, 2), step_bytes=256)(c0=0, c1=3) == {"bit": 2048}
+
+
 def test_chunks_of_32_bytes():
     """The MN-major operand that swizzle "128_32b" is for: rows of 128 bytes of M, one K each."""
     tensor_map = TensorMap((64, 64), (256,), (32, 8), 32, swizzle="128_32b")
