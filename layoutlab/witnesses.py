@@ -42,7 +42,7 @@ UNWITNESSED = (
     "matrix descriptors of 6-bit types",
     "base offsets of sm_100",
 )
-"""Facts that rest on one source, the ISA or CUTLASS's headers."""
+"""Facts that rest on documents and headers alone: nothing here runs them a second time."""
 
 
 def hold(fact: str, witness: str, count: int) -> None:
@@ -72,5 +72,5 @@ def table() -> str:
             f"{fact:{width}}" + "  ".join(f"{c + m:>{len(w)}}" for c, m, w in zip(cells, marks, WITNESSES, strict=True))
         )
     lines += [f"* {what}" for what in DISAGREEMENTS.values()]
-    lines += [f"one source only: {fact}" for fact in UNWITNESSED]
+    lines += [f"by documents alone: {fact}" for fact in UNWITNESSED]
     return "\n".join(lines)
