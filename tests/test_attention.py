@@ -368,6 +368,12 @@ def test_a_device_gets_copies_and_gives_results_back(monkeypatch):
     assert bits(outcome) == bits(run_attention(AttentionConfig(head_dim=64), *inputs))
 
 
+@pytest.mark.parametrize("arch", ["sm_100a", "sm_103a"])
+def test_it_compiles_for_each_architecture_that_it_runs_on(arch):
+    compiled = compile_attention(AttentionConfig(head_dim=64), arch=arch)
+    assert f".target {arch}" in compiled.artifacts.PTX
+
+
 @pytest.mark.parametrize(
     "driver, message",
     [
