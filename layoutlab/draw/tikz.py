@@ -73,12 +73,17 @@ def _panel(picture: Picture, panel: Panel, y: float, wide: float, colours: Palet
     yield rf"\node[anchor=west,font=\ttfamily\footnotesize\bfseries] at (0,{y - 1.1:g}) {{{_escape(panel.title)}}};"
     for row in range(panel.rows):
         line = panel.cells[row * panel.cols : (row + 1) * panel.cols]
-        yield from _runs([NOTHING if i == NOTHING else kinds[i] % fills for i in line], y + row * HEIGHT, wide, "fill=ll{}")
+        yield from _runs(
+            [NOTHING if i == NOTHING else kinds[i] % fills for i in line], y + row * HEIGHT, wide, "fill=ll{}"
+        )
         if wrong:
             marks = [0 if i != NOTHING and wrong[i] == 1 else NOTHING for i in line]
             yield from _runs(marks, y + row * HEIGHT, wide, f"pattern=north east lines,pattern color=ll{fills}")
     right, bottom = panel.cols * wide, y + panel.rows * HEIGHT
-    yield rf"\draw[gray,very thin] (0,{y:g}) grid[xstep={wide:g},ystep={HEIGHT},shift={{(0,{y:g})}}] ({right:g},{panel.rows * HEIGHT:g});"
+    for col in range(panel.cols + 1):
+        yield rf"\draw[gray,very thin] ({col * wide:g},{y:g}) -- ({col * wide:g},{bottom:g});"
+    for row in range(panel.rows + 1):
+        yield rf"\draw[gray,very thin] (0,{y + row * HEIGHT:g}) -- ({right:g},{y + row * HEIGHT:g});"
     yield rf"\draw (0,{y:g}) rectangle ({right:g},{bottom:g});"
     if panel.col_axis.every:
         for col in range(0, panel.cols, panel.col_axis.every):
