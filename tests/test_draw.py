@@ -339,6 +339,7 @@ def test_tikz_is_balanced_and_complete() -> None:
     assert r"a\_b \& \{c\} 100\% \textbackslash{}x" in tex
     assert len(re.findall(r"\\node at", tex)) == 3 * 64
     assert tex.count(r"\draw[-{Stealth},very thick") == 1
+    assert tex.count("-- cycle;") == 3 * 48  # three of four rows are wrong
 
 
 def test_tikz_refuses_more_than_tex_holds() -> None:
@@ -422,6 +423,16 @@ def test_refusals(choice: dict[str, Any], message: str) -> None:
 def test_what_cannot_be_drawn_is_refused(what: str, message: str) -> None:
     with pytest.raises(ll.LayoutError, match=re.escape(message)):
         draw(what, format="svg")
+
+
+@pytest.mark.parametrize(
+    ("layout", "bits", "message"),
+    [("(4,2):(1,-4)", 16, "has the location -4"), ("8:1", 6, "no whole number of 6-bit elements")],
+)
+def test_memory_that_there_is_not_is_refused(layout: str, bits: int, message: str) -> None:
+    draw(layout, format="svg")
+    with pytest.raises(ll.LayoutError, match=message):
+        draw(layout, format="svg", bits=bits)
 
 
 # -- palettes: seen with four kinds of colour vision ------------------------------------------------------------------

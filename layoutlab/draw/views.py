@@ -177,6 +177,8 @@ def memory_panel(
     Rows that hold nothing are left out, with one empty row in their place; `also` names bytes whose rows stay. Heavy
     lines stand every 16 bytes. An item at a negative byte lies nowhere.
     """
+    if ROW_BYTES * 8 % bits:
+        raise LayoutError(f"{title}: a row of {ROW_BYTES} bytes is no whole number of {bits}-bit elements")
     slots = ROW_BYTES * 8 // bits
     used = sorted({b // ROW_BYTES for b in (*items[at], *also) if b >= 0})
     shown = _with_gaps(used)
@@ -300,6 +302,8 @@ def layout_picture(layout: Layout | ComposedLayout, choice: Choice = WHOLE) -> P
         values, lines = {"location": found}, ((("", "location"),),)
     items |= values
     if choice.bits and "location" in items:
+        if min(found) < 0:
+            raise LayoutError(f"{layout} has the location {min(found)}: before the memory's first byte")
         items |= {"byte": [v * choice.bits // 8 for v in found]}
         items |= {"bit": [v * choice.bits for v in found]} if choice.bits < 8 else {}
         items = with_places(items)
