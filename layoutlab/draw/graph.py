@@ -35,7 +35,7 @@ def graph_of(handoffs: Iterable[Handoff | Verdict], title: str = "") -> str:
     >>> from layoutlab.handoff import *
     >>> P = Tile("P", m=8, k=8, bits=16)
     >>> h = Handoff(P, writer=store("(8,8):(1,8)", smem("(8,8):(8,1)", over=P), bits=16), reader="(8,8):(8,1)")
-    >>> 'label="proved"' in graph_of([h])
+    >>> "label=proved" in graph_of([h])
     True
 
     Buffers are nodes by their memory and name, writers and readers by what they say of themselves, so that handoffs
