@@ -274,6 +274,8 @@ class Attention:
         tma_atom_q, mQ, sQ = q
         tma_atom_k, mK, sK = k
         tma_atom_v, mV, sV = v
+        for atom in (tma_atom_q, tma_atom_k, tma_atom_v):
+            cpasync.prefetch_descriptor(atom)
         _, _, head_dim = self.qk_tiler
         gQ = cute.flat_divide(mQ, (ROWS, head_dim))  # (row, d, q tile, 0, (head, batch))
         gK = cute.flat_divide(mK, (self.config.kv_tile, head_dim))  # (key, d, kv tile, 0, (kv head, batch))
@@ -285,7 +287,6 @@ class Attention:
         kv_bytes = cute.size_in_bytes(self.dtype, cute.select(sK.layout, mode=[0, 1, 2]))
 
         step = Int32(0)
-        done = Int32(0)
         tile = cute.arch.block_idx()[0]
         while tile < problem.tiles:
             at = q_tile(self.config, problem, tile)
@@ -319,7 +320,6 @@ class Attention:
                         tma_bar_ptr=barriers.v_full + slot,
                     )
             step += at.kv_tiles
-            done += 1
             tile += cute.arch.grid_dim()[0]
 
     @cute.jit

@@ -14,6 +14,7 @@ import difflib
 from dataclasses import dataclass, fields
 from typing import Literal, get_args, get_type_hints
 
+from layoutlab.atoms.tmem_buffers import Buffer, TmemBuffers
 from layoutlab.errors import LayoutError
 
 DType = Literal["bf16", "f16"]
@@ -91,12 +92,14 @@ class AttentionConfig:
         self._check_budgets()
 
     def _check_p_columns(self) -> None:
-        offset, last = self.tmem_p0_offset, self.kv_tile - self.p_columns
-        if not isinstance(offset, int) or offset % 4 or not 0 <= offset <= last:
-            raise LayoutError(
-                f"tmem_p0_offset={offset} is not a multiple of 4 from 0 to {last}: P takes {self.p_columns} of the "
-                f"{self.kv_tile} columns of S"
-            )
+        offset = self.tmem_p0_offset
+        if not isinstance(offset, int) or offset % 4 or offset < 0:
+            raise LayoutError(f"tmem_p0_offset={offset} is not a multiple of 4 from 0")
+        try:
+            self.tmem_buffers().check()
+        except LayoutError as e:
+            last = self.kv_tile - self.p_columns
+            raise LayoutError(f"tmem_p0_offset={offset} is not at most {last}, where P lies inside S: {e}") from e
 
     def _check_release(self) -> None:
         last = self.subtiles - 1
@@ -142,6 +145,20 @@ class AttentionConfig:
     def tmem_columns(self) -> int:
         """Columns in use: S twice, and O."""
         return SLOTS * self.kv_tile + self.head_dim
+
+    def tmem_buffers(self) -> TmemBuffers:
+        """Who has which columns; P may overwrite the S that it was made of.
+
+        >>> print(AttentionConfig(head_dim=64).tmem_buffers().at(160))
+        column 160: S1, P1
+        """
+        buffers = [Buffer(f"S{slot}", slot * self.kv_tile, self.kv_tile) for slot in range(SLOTS)]
+        if self.p == "tmem":
+            buffers += [
+                Buffer(f"P{slot}", slot * self.kv_tile + self.tmem_p0_offset, self.p_columns, over=(f"S{slot}",))
+                for slot in range(SLOTS)
+            ]
+        return TmemBuffers((*buffers, Buffer("O", SLOTS * self.kv_tile, self.head_dim)))
 
     @property
     def shared_parts(self) -> dict[str, tuple[int, int]]:

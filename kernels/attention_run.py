@@ -90,6 +90,8 @@ def random_inputs(
 
     rng = np.random.default_rng(seed)
     shapes = ((batch, seq_q, heads, head_dim), *[(batch, seq_kv, kv_heads, head_dim)] * 2)
+    if min(min(shape) for shape in shapes) < 0:
+        raise LayoutError(f"a size is negative: q would be {shapes[0]}, k and v {shapes[1]}")
     q, k, v = (magnitude * rng.standard_normal(shape, np.float32) for shape in shapes)
     return q, k, v
 

@@ -44,6 +44,7 @@ from layoutlab.algebra import (
     zipped_divide,
     zipped_product,
 )
+from layoutlab.cost import wavefronts
 from layoutlab.errors import LayoutError
 from layoutlab.handoff import (
     Handoff,
@@ -63,7 +64,9 @@ from layoutlab.handoff import (
     smem,
     store,
     tcgen05_ld,
+    tmem,
     umma_a,
+    umma_a_tmem,
     verify,
 )
 from layoutlab.int_tuple import Basis, compatible, congruent, weakly_congruent
@@ -141,8 +144,11 @@ __all__ = [
     "tile_to_shape",
     "tiled_divide",
     "tiled_product",
+    "tmem",
     "umma_a",
+    "umma_a_tmem",
     "verify",
+    "wavefronts",
     "weakly_congruent",
     "zipped_divide",
     "zipped_product",

@@ -86,6 +86,18 @@ def count_where(axes: Mapping[str, int], holds: Callable[..., Any]) -> tuple[int
     return total, walked
 
 
+def value_bounds(axes: Mapping[str, int], value: Callable[..., Any]) -> tuple[int, int]:
+    """The lowest and the highest value.
+
+    >>> value_bounds({"t": 4, "v": 8}, lambda t, v: t * 8 - v)
+    (-7, 24)
+    """
+    import numpy as np
+
+    found = [np.atleast_1d(value(**chunk)) for chunk in indices(axes)]
+    return min(int(v.min()) for v in found), max(int(v.max()) for v in found)
+
+
 def first_shared(
     axes: Mapping[str, int], place: Callable[..., Any], identity: Callable[..., Any], width: int
 ) -> tuple[tuple[dict[str, int], dict[str, int]] | None, int]:

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from math import gcd
 from typing import Any
 
-from layoutlab.algebra import as_digits
 from layoutlab.errors import LayoutError
 from layoutlab.int_tuple import idx2crd
 from layoutlab.layout import Layout
@@ -97,11 +96,13 @@ def coverage(layout: Layout, size: int) -> Coverage:
     enumerated.
     Raises Undecided beyond `LIMIT`.
     """
-    domain = numeric(layout).size()
-    assert isinstance(domain, int)
-    if domain <= LIMIT:
+    domain = number(numeric(layout).size())
+    try:
+        return _by_steps(layout, domain, size)
+    except Undecided:
+        if domain > LIMIT:
+            raise
         return _counted(locations(layout), size)
-    return _by_steps(layout, domain, size)
 
 
 def _counted(values: list[int], size: int) -> Coverage:
@@ -119,24 +120,36 @@ def _counted(values: list[int], size: int) -> Coverage:
 
 
 def _by_steps(layout: Layout, domain: int, size: int) -> Coverage:
-    reach, missed = 0, None
+    """Coverage read off the steps: each exceeds the reach of the smaller ones, so a value tells its digits."""
+    doubled = _doubled_by_steps(layout)
+    reach, missed, taken = 0, None, 1
     for step, extent in sorted((d, s) for s, d in layout.leaves() if s > 1 and d):
         if step < 0:
             raise Undecided(f"{layout} has {domain} elements and a negative stride")
         if step > reach + 1 and missed is None:
             missed = reach + 1
         reach += step * (extent - 1)
+        taken *= extent
     if reach >= size:
         raise Undecided(f"{layout} has {domain} elements and leaves the range of {size}")
     if missed is None and reach + 1 < size:
         missed = reach + 1
-    try:
-        table = as_digits(layout)
-        collision = table.collision()
-        taken = reach + 1 if missed is None else table.image_size()
-    except LayoutError as e:
-        raise Undecided(f"{layout}: {e}") from None
-    return Coverage(domain, taken, missed, None if collision is None else (0, collision["i"]), None)
+    return Coverage(domain, taken, missed, doubled, None)
+
+
+def _doubled_by_steps(layout: Layout) -> tuple[int, int] | None:
+    """The first two indices with one location: 0 and the first step along a leaf that does not move."""
+    reach = 0
+    for step, extent in sorted((abs(d), s) for s, d in layout.leaves() if s > 1 and d):
+        if step <= reach:
+            raise Undecided(f"{layout} has {layout.size()} elements, and steps that overlap")
+        reach += step * (extent - 1)
+    weight = 1
+    for extent, stride in layout.leaves():
+        if extent > 1 and not stride:
+            return 0, weight
+        weight *= extent
+    return None
 
 
 def span(layout: Layout) -> tuple[Any, Any]:
@@ -150,15 +163,13 @@ def span(layout: Layout) -> tuple[Any, Any]:
 
 
 def injective(layout: Layout) -> tuple[int, int] | None:
-    """Two flat indices with the same location, or None where there are none; raises Undecided."""
-    size = numeric(layout).size()
-    if isinstance(size, int) and size <= LIMIT:
-        return _counted(locations(layout), 0).doubled
+    """The first two flat indices with the same location, None where there are none; raises Undecided."""
     try:
-        collision = as_digits(layout).collision()
-    except LayoutError as e:
-        raise Undecided(f"{layout}: {e}") from None
-    return None if collision is None else (0, collision["i"])
+        return _doubled_by_steps(numeric(layout))
+    except Undecided:
+        if number(layout.size()) > LIMIT:
+            raise
+        return _counted(locations(layout), 0).doubled
 
 
 # -- runs and vectors -------------------------------------------------------------------------------------------------

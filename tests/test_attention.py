@@ -246,8 +246,9 @@ REFUSED_CONFIGS = [
     ({"dtype": "e4m3"}, "dtype=e4m3 is not one of bf16, f16"),
     ({"p": "smen"}, "did you mean smem"),
     ({"tmem_p0_offset": 30}, "multiple of 4"),
-    ({"tmem_p0_offset": 96}, "from 0 to 64"),
-    ({"head_dim": 256, "tmem_p0_offset": 64}, "from 0 to 32"),
+    ({"tmem_p0_offset": -4}, "multiple of 4 from 0"),
+    ({"tmem_p0_offset": 96}, r"at most 64.*P0 = columns \[96, 160\) overlaps S1"),
+    ({"head_dim": 256, "tmem_p0_offset": 64}, r"at most 32.*P0 = columns \[64, 96\) overlaps S1"),
     ({"rescale_threshold": 9.0}, "from 0 to 8"),
     ({"head_dim": 128, "iter_acc_early_release_in_epilogue": 0}, "sub-tile 1 is the last"),
 ]
@@ -367,6 +368,12 @@ def test_a_device_gets_copies_and_gives_results_back(monkeypatch):
     assert bits(outcome) == bits(run_attention(AttentionConfig(head_dim=64), *inputs))
 
 
+@pytest.mark.parametrize("arch", ["sm_100a", "sm_103a"])
+def test_it_compiles_for_each_architecture_that_it_runs_on(arch):
+    compiled = compile_attention(AttentionConfig(head_dim=64), arch=arch)
+    assert f".target {arch}" in compiled.artifacts.PTX
+
+
 @pytest.mark.parametrize(
     "driver, message",
     [
@@ -475,3 +482,18 @@ def test_the_command_takes_and_gives_files(capsys, tmp_path):
 def test_the_command_refuses_before_compile(capsys):
     status, printed = run_command(capsys, "--dtype", "e4m3")
     assert status != 0 and "dtype=e4m3 is not one of bf16, f16" in printed.err
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (("--kv-heads", "0"), "leave nothing to compute"),
+        (("--seq", "0"), "leave nothing to compute"),
+        (("--kv-seq", "-1"), "a size is negative"),
+        (("--scale", "-1"), "not a positive number"),
+        (("--p", "smem", "--fault", "early"), "fault=early is not one of"),
+    ],
+)
+def test_the_command_refuses_sizes_that_mean_nothing(capsys, options, message):
+    status, printed = run_command(capsys, *options)
+    assert status == 2 and message in printed.err

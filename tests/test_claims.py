@@ -97,7 +97,8 @@ def agrees_with_walking(seed: int) -> Verdict:
     if "misplaced" in verdict["placed"].why:
         assert int(verdict["placed"].why.split()[0]) == walk.misplaced()
     for claim in verdict.claims[:4]:
-        assert claim.checked == (h.tile.size if claim.name == "covered" else h.writer.owner.places.size)
+        sizes = {"covered": h.tile.size, "placed": int(walk.inside.sum())}
+        assert claim.checked == sizes.get(claim.name, h.writer.owner.places.size)
         assert (claim.evaluated == 0) == (claim.method == "normal form")
     return verdict
 
@@ -150,9 +151,11 @@ def test_live_buffers_are_left_alone() -> None:
 def test_a_narrower_owner_does_not_cover() -> None:
     P = Tile("P", m=128, k=96, bits=16)
     s = smem("(128,96):(96,1)", over=P)
-    claim = verify(Handoff(P, writer=store("(128,64):(1,128)", s, bits=16), reader="(128,96):(96,1)"))["covered"]
+    verdict = verify(Handoff(P, writer=store("(128,64):(1,128)", s, bits=16), reader="(128,96):(96,1)"))
+    claim = verdict["covered"]
     assert claim.verdict == "refuted"
     assert claim.witness.message == "(m=0, k=64) is read at byte 128, and no thread holds that element"
+    assert verdict.explanation == ("a narrower tile: the threads hold k=0 to 63, the tile goes on to 95",)
 
 
 def test_a_load_wider_than_the_tile_leaves_it() -> None:
@@ -166,6 +169,8 @@ def test_a_load_wider_than_the_tile_leaves_it() -> None:
         "tcgen05.ld.32x32b.x32 takes 32 columns at a time, and 32 does not divide 48: it would touch 64 columns; "
         "x16 divides them, in 3 steps"
     )
+    assert verdict.explanation == ("a wider tile: the threads hold k=0 to 63, the tile ends at 47",)
+    assert (verdict["placed"].verdict, verdict["placed"].checked) == ("proved", 128 * 48)
     fits = verify(Handoff(P, writer=store(tcgen05_ld("32x32b.x16").over(P), s, bits=16), reader="(128,48):(48,1)"))
     assert fits.proved
 
@@ -193,3 +198,57 @@ def test_offsets_may_be_swizzled_only_where_the_buffer_is_aligned() -> None:
         "the writer swizzles offsets, whose pattern repeats every 1024 bytes, and the buffer is aligned to 512 bytes "
         "only: align it to 1024, or swizzle addresses"
     )
+
+
+def test_a_reader_that_is_many_to_one_is_named() -> None:
+    P = Tile("P", m=128, k=64, bits=16)
+    same = "(128,64):(0,1)"
+    verdict = verify(Handoff(P, writer=store("(128,64):(1,128)", smem(same, over=P), bits=16), reader=same))
+    assert [c.name for c in verdict.claims if c.verdict == "refuted"] == ["exclusive"]
+    assert verdict["exclusive"].witness.message == "T0 V0 (m=0, k=0) and T1 V0 (m=1, k=0) both write byte 0"
+    assert verdict.explanation == ("the reader takes both elements from one place: its own map is many to one",)
+
+
+def test_the_same_element_written_twice_is_a_remark() -> None:
+    P = Tile("P", m=64, k=64, bits=16)
+    s = smem("(64,64):(64,1)", over=P)
+    verdict = verify(Handoff(P, writer=store("((64,2),64):((1,0),64)", s, bits=16), reader="(64,64):(64,1)"))
+    assert verdict.proved and verdict["exclusive"].why == "each element is written 2 times to the same place"
+
+
+def test_another_memory_is_unsupported() -> None:
+    from dataclasses import replace
+
+    h = rows()
+    verdict = verify(Handoff(h.tile, writer=h.writer, reader=replace(h.reader, space="gmem")))
+    assert verdict.verdict == "unsupported" and verdict.exit_status == 3
+    assert verdict["placed"].why == "the writer writes smem, the reader reads gmem"
+
+
+@pytest.mark.parametrize("answer", ["undecided", "unsupported"])
+def test_only_all_proved_is_success(answer: str) -> None:
+    from dataclasses import replace
+
+    verdict = verify(rows())
+    first, *others = verdict.claims
+    worse = replace(verdict, claims=(replace(first, verdict=answer), *others))
+    assert not worse.proved and worse.exit_status == 3
+
+
+def test_a_swizzled_pair_of_two_to_the_thirty_is_proved_from_the_tables() -> None:
+    n = 1 << 15
+    P = Tile("P", m=n, k=n, bits=16)
+    s = smem(f"S<3,4,3> o 0 o ({n},(64,{n // 64})):(64,(1,{64 * n}))", over=P, align_bytes=1024)
+    reader = declared(f"S<3,4,3> o 0 o ((8,{n // 8}),(64,{n // 64})):((64,512),(1,{64 * n}))", P)
+    verdicts = [verify(Handoff(P, writer=store(f"({n},{n}):(1,{n})", s, bits=16), reader=reader)) for _ in range(9)]
+    assert all(v.proved and v.checked == 1 << 30 for v in verdicts)
+    assert sum(claim.evaluated for claim in verdicts[0].claims) == 0
+    assert min(v.seconds for v in verdicts) < 1e-3
+
+
+def test_a_tile_of_no_power_of_two_is_proved_from_the_tables() -> None:
+    P = Tile("P", m=96, k=160, bits=16)
+    s = smem("S<2,4,3> o 0 o (96,(32,5)):(32,(1,3072))", over=P)
+    reader = declared("S<2,4,3> o 0 o ((8,12),(32,5)):((32,256),(1,3072))", P)
+    verdict = verify(Handoff(P, writer=store("(96,160):(1,96)", s, bits=16), reader=reader))
+    assert verdict.proved and {claim.method for claim in verdict.claims} == {"normal form", "rules"}

@@ -18,7 +18,7 @@ from layoutlab.text.expression import evaluate
 HEAVY = ("numpy", "sympy", "cutlass", "matplotlib", "torch", "graphviz", "llvmlite")
 
 
-def run(*arguments: str, module: bool = True) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "layoutlab", *arguments], capture_output=True, text=True)
 
 
@@ -183,7 +183,7 @@ def test_huge_sizes_are_answered_or_refused_at_once(capsys: pytest.CaptureFixtur
     assert main(["eval", f"size({huge})"]) == 0
     assert capsys.readouterr().out == f"{2**120}\n"
     assert main(["eval", f"({'9' * 2000},2):(1,2)"]) == 2
-    assert "a number of 2000 digits; at most 1000 are read" in capsys.readouterr().err
+    assert "a number of 2000 digits; at most 40 are read" in capsys.readouterr().err
     assert main(["explain", huge]) == 0
 
 
@@ -345,6 +345,11 @@ def test_commands_start_fast_and_import_nothing_heavy(arguments: list[str]) -> N
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     # processor time, which a busy machine does not stretch as it does the time on the wall
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.3
+
+
+def test_the_check_of_imports_sees_a_heavy_one() -> None:
+    code = f"import sys, numpy\nprint([m for m in {HEAVY} if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "['numpy']\n"
 
 
 def test_only_the_command_asked_for_is_imported() -> None:

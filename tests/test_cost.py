@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import layoutlab
 import layoutlab.cost as module
 from layoutlab.cost import Access, phases, suggest_swizzle, wavefronts, widest_vector
 from layoutlab.errors import LayoutError
@@ -31,6 +32,7 @@ def measured():
 
 
 def test_every_measured_pattern():
+    assert layoutlab.wavefronts is wavefronts
     seen = 0
     for op, width, addresses, count in measured():
         assert wavefronts(addresses, width, op) == count, (op, width, addresses)

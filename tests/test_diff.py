@@ -79,7 +79,7 @@ def test_the_verdict_is_what_enumeration_says(a: Layout, b: Layout) -> None:
 
 def test_an_expression_or_a_print_may_stand_for_a_layout() -> None:
     assert read("coalesce((2,4):(1,2))") == parse("8:1")
-    with pytest.raises(LayoutError, match="a number, not a layout"):
+    with pytest.raises(LayoutError, match="this is the number 8"):
         read("size(8:1)")
 
 

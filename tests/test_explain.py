@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from layoutlab import Layout, LayoutError, functionally_equal, parse
+from layoutlab import Layout, LayoutError, Swizzle, functionally_equal, parse
 from layoutlab.cli import main
 from layoutlab.cli.explain import pieces
 from layoutlab.cli.words import describe
 from layoutlab.cli.words.copies import reference_side, side_tv
 from layoutlab.cli.words.layouts import formula, index_names
+from layoutlab.cli.words.report import counted, listed
 from layoutlab.int_tuple import flatten, idx2crd
 from layoutlab.text import CopyAtom, TiledCopy
 
@@ -161,6 +162,28 @@ def test_what_is_not_injective_is_named_with_two_coordinates() -> None:
     assert "was not decided" in said(parse("(1048576,1048576):(4194304,4194305)"))
 
 
+@given(st.integers(1, 3), st.integers(0, 3), st.integers(0, 2), st.sampled_from([1, -1]))
+def test_the_bits_that_a_swizzle_is_said_to_change(bits: int, base: int, more: int, sign: int) -> None:
+    swizzle = Swizzle(bits, base, sign * (bits + more))
+    changed = {i for x in range(1 << 12) for i in range(12) if (swizzle(x) ^ x) >> i & 1}
+    source = {i for i in range(12) if swizzle(1 << i) != 1 << i}
+    text = said(swizzle)
+    noun = "bit" if bits == 1 else "bits"
+    assert f"{noun} {listed(sorted(changed))} are xor-ed with {noun} {listed(sorted(source))};" in text
+    assert f"runs of {1 << min(changed | source)} stay together" in text
+    repeats = next(p for p in (1 << i for i in range(13)) if all(swizzle(x + p) == swizzle(x) + p for x in range(2048)))
+    assert f"repeats every {repeats}" in text
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.sampled_from([0, 1, 2, 32, 65536, 131072])), min_size=1, max_size=4))
+def test_lanes_and_columns_are_those_of_the_addresses(leaves: list[tuple[int, int]]) -> None:
+    layout = Layout(tuple(s for s, _ in leaves), tuple(d for _, d in leaves))
+    places = [layout(i) for i in range(int(layout.size()))]
+    lanes, columns = (1 + max(p >> 16 for p in places), 1 + max(p & 0xFFFF for p in places))
+    text = said(parse(f"tensor<ptr<f32, tmem, align<1>> o {layout}>"))
+    assert f"spans {counted(lanes, 'lane')} and {counted(columns, 'column')}" in text
+
+
 @given(st.data())
 def test_the_formula_is_the_function(data: st.DataObject) -> None:
     shape = tuple(data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=4)))
@@ -214,6 +237,11 @@ def test_a_log_is_explained_thing_by_thing(capsys: pytest.CaptureFixture[str]) -
 def test_text_of_which_nothing_is_understood_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "hello there"]) == 2
     assert capsys.readouterr().err.startswith("layoutlab: expected the end of the text at column 7, found 't'\n")
+
+
+def test_an_expression_is_explained_by_its_value(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "composition((6,2):(8,2), (4,3):(3,1))"]) == 0
+    assert capsys.readouterr().out.startswith("((2,2),3):((24,2),8) is a layout")
 
 
 def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

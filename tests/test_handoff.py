@@ -10,6 +10,7 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any, Literal
 
+import numpy as np
 import pytest
 
 import layoutlab as ll
@@ -355,3 +356,80 @@ def test_a_proof_loads_nothing_heavy(tmp_path: Path) -> None:
     env = {**os.environ, "PYTHONPATH": str(Path(ll.__file__).parent.parent)}
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+# -- Tensor Memory ----------------------------------------------------------------------------------------------------
+
+
+def p_in_tmem(column: int = 32, read: int = 32, rows: int = 128, first_warp: int = 0, **options: Any) -> ll.Handoff:
+    """P over S in Tensor Memory: each softmax thread stores its row, the MMA takes it as operand A."""
+    P = ll.Tile("P", m=rows, k=128, bits=16)
+    owner = ll.tcgen05_ld("32x32b.x32").over(P, first_warp=first_warp)
+    writer = ll.store(owner, ll.tmem(over=P, column=column), bits=32)
+    return ll.Handoff(P, writer=writer, reader=ll.umma_a_tmem(P, column=read), **options)
+
+
+def test_p_through_tensor_memory() -> None:
+    verdict = ll.verify(p_in_tmem())
+    assert verdict.proved and sum(claim.evaluated for claim in verdict.claims) == 0
+    t, v = np.meshgrid(np.arange(128), np.arange(128), indexing="ij")
+    places = verdict.handoff.writer.write.at(t=t, v=v)
+    assert (places["lane"] == t).all() and (places["bit"] == 32 * 32 + 16 * v).all()
+
+
+def test_a_forgotten_offset_in_tensor_memory_reads_another_buffer() -> None:
+    verdict = ll.verify(p_in_tmem(read=0, around={"S": range(0, 128)}))
+    assert [c.name for c in verdict.claims if c.verdict == "refuted"] == ["covered", "placed"]
+    witness = verdict["placed"].witness
+    assert witness.message == (
+        "T0 V0 (m=0, k=0) writes lane 0 column 32; the MMA reads that element at lane 0 column 0"
+    )
+    assert witness.wrote.json() == {"space": "tmem", "lane": 0, "column": 32, "half": 0}
+    assert verdict.explanation == (
+        "an offset: everything is written 32 columns too high",
+        "the MMA reads columns 0 to 31, which are not tP's (32 to 95); these are S's",
+    )
+
+
+def test_the_halves_of_a_column_are_told_apart() -> None:
+    h = p_in_tmem()
+    assert str(h.reader.location({"lane": 3, "bit": 32 * 40 + 16})) == "lane 3 column 40 bit 16"
+    assert h.reader.location({"lane": 3, "bit": 32 * 40 + 16}).json()["half"] == 1
+
+
+def test_warps_keep_to_their_lanes_in_tensor_memory() -> None:
+    verdict = ll.verify(p_in_tmem(first_warp=1))
+    assert [c.name for c in verdict.claims if c.verdict == "refuted"] == ["legal"]
+    assert "T32 V0 of warp 1 stores to TMEM lane 0, but the warp may touch lanes 32 to 63 only" in verdict["legal"].why
+    assert ll.verify(p_in_tmem(first_warp=4)).proved
+
+
+def test_a_live_accumulator_is_left_alone() -> None:
+    assert ll.verify(p_in_tmem(live={"O": range(128, 256)})).proved
+    claim = ll.verify(p_in_tmem(column=96, read=96, live={"O": range(128, 256)}))["inside"]
+    assert claim.witness.message == (
+        "T0 V64 (m=0, k=64) writes lane 0 column 128, which is O's: columns 128 to 255 are still live"
+    )
+
+
+def test_tensor_memory_has_512_columns() -> None:
+    claim = ll.verify(p_in_tmem(column=480, read=480))["legal"]
+    assert claim.witness.message == "tP takes columns 480 to 543, there are 512"
+
+
+def test_a_row_of_64_lies_in_half_the_lanes_of_each_warp() -> None:
+    P = ll.Tile("P", m=64, k=64, bits=16)
+    lanes = [ll.tmem(over=P).places.at(m=m, k=0)["lane"] for m in (0, 15, 16, 63)]
+    assert lanes == [0, 15, 32, 111]
+    assert [ll.umma_a_tmem(P).read.at(m=m, k=0)["lane"] for m in (0, 15, 16, 63)] == lanes
+    assert ll.tmem(over=P).places.table == ll.umma_a_tmem(P).read.table
+
+
+def test_a_scattered_register_is_illegal() -> None:
+    P = ll.Tile("P", m=128, k=64, bits=16)
+    odd_first = "(128,(2,32)):(1,(4096,128))"  # a register's halves 32 elements apart
+    verdict = ll.verify(ll.Handoff(P, writer=ll.store(odd_first, ll.tmem(over=P), bits=32), reader=ll.umma_a_tmem(P)))
+    assert verdict["legal"].witness.message == (
+        "a 32-bit store of T0 would move V0 to V1 together, "
+        "but V0 belongs at lane 0 column 0 and V1 at lane 0 column 16"
+    )

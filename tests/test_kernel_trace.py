@@ -13,8 +13,11 @@ from printed_layouts import layout, pointer_swizzle, swizzled, tensor
 
 from layoutlab.atoms.descriptors import SmemDescriptor
 from layoutlab.atoms.tmem import TmemAtom
+from layoutlab.catalogue import named
+from layoutlab.crosscheck.traced import first_disagreement
 from layoutlab.cutedsl import trace as trace_module
 from layoutlab.cutedsl.jobs import Answer
+from layoutlab.cutedsl.sp_handoff import traced_handoff
 from layoutlab.cutedsl.trace import TraceUnavailable, trace_many, trace_sP
 from layoutlab.errors import LayoutError
 
@@ -183,6 +186,7 @@ def test_every_right_combination_traces_and_is_right():
         assert (wrote == reads).all(), settings_id(settings)
         width = trace.storage["element_bits"] // 8
         assert sorted(wrote.flat) == list(range(0, ROWS * settings["kv"] * width, width)), settings_id(settings)
+        assert first_disagreement(named("sP")(**settings), traced_handoff(trace)) is None, settings_id(settings)
         checked += 1
     assert checked == 324
 

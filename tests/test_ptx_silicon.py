@@ -1,3 +1,4 @@
+# ruff: noqa: E501  (lines of PTX)
 """The machine against an H200: every recorded instruction, the same registers, bytes and descriptors in, the same out."""
 
 from __future__ import annotations
@@ -220,8 +221,11 @@ def tma_result(facts, arrays):
 @pytest.mark.parametrize(("name", "facts", "arrays"), TMA, ids=[r[0] for r in TMA])
 def test_tma(name, facts, arrays):
     if facts["outcome"] == "illegal instruction":
-        fake = {"tensor": np.zeros(facts["pitch"][-1] * facts["dims"][-1], np.uint8), "image": np.zeros(16384, np.uint8)}
-        with pytest.raises(PtxError, match="multiple of 16|negative"):
+        fake = {
+            "tensor": np.zeros(facts["pitch"][-1] * facts["dims"][-1], np.uint8),
+            "image": np.zeros(16384, np.uint8),
+        }
+        with pytest.raises(PtxError, match=r"multiple of 16|negative"):
             tma_result(facts, fake)
         return
     expected = arrays["stored" if facts["store"] else "loaded"]

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  (lines of PTX)
 """Tensor memory and the SM100 tensor core, against the ISA's tables restated here and numpy products.
 
 The operands are placed by the canonical layouts as the ISA prints them, shape by shape, and the registers are checked
@@ -123,7 +124,10 @@ def lane_base():
 
 def read_columns(columns, first=0):
     """Each thread writes its lane of `columns` TMEM columns to out[thread]."""
-    body = lane_base() + f"  mad.wide.u32 %rd8, %r1, {4 * columns}, 0; ld.param.u64 %rd9, [out]; add.s64 %rd8, %rd8, %rd9;\n"
+    body = (
+        lane_base()
+        + f"  mad.wide.u32 %rd8, %r1, {4 * columns}, 0; ld.param.u64 %rd9, [out]; add.s64 %rd8, %rd8, %rd9;\n"
+    )
     for start in range(0, columns, 16):
         names = ", ".join(f"%r{20 + i}" for i in range(16))
         body += f"  add.u32 %r15, %r14, {first + start}; tcgen05.ld.sync.aligned.32x32b.x16.b32 {{{names}}}, [%r15];\n"
@@ -146,7 +150,9 @@ def multiply(kind, m, n, a_major, b_major, a_swizzle, b_swizzle, accumulator="f3
     low = 0 if kind == "u8" else -4
     a, b = (rng.integers(low, 5, (rows, depth)).astype(dtype) for rows in (m, n))
     image = np.full(IMAGE, 0x7B, np.uint8)
-    fields = [strides(major, sw, element, rows) for major, sw, rows in ((a_major, a_swizzle, m), (b_major, b_swizzle, n))]
+    fields = [
+        strides(major, sw, element, rows) for major, sw, rows in ((a_major, a_swizzle, m), (b_major, b_swizzle, n))
+    ]
     place(image, a, A_AT, a_major, a_swizzle, element, fields[0])
     place(image, b, B_AT, b_major, b_swizzle, element, fields[1])
     word = instruction(kind, m, n, a_major, b_major, accumulator, negate)
@@ -232,7 +238,9 @@ def test_products_under_every_schedule(schedule):
 def test_reading_the_accumulator_before_the_commit_is_seen():
     body = "  ld.param.u64 %rd4, [a]; ld.param.u64 %rd5, [b]; add.s64 %rd4, %rd4, %rd2; add.s64 %rd5, %rd5, %rd2;\n"
     word = instruction("f16", 128, 32, "K", "K", "f32")
-    body += f"  setp.ne.u32 %p5, 0, 0; @%p3 bra GO; tcgen05.mma.cta_group::1.kind::f16 [%r11], %rd4, %rd5, {word}, %p5;\n"
+    body += (
+        f"  setp.ne.u32 %p5, 0, 0; @%p3 bra GO; tcgen05.mma.cta_group::1.kind::f16 [%r11], %rd4, %rd5, {word}, %p5;\n"
+    )
     body += "GO: bar.sync 0;\n" + read_columns(32)
     out, image = np.zeros((128, 32), np.uint32), np.zeros(IMAGE, np.uint8)
     fields = [descriptor(at, 128, (16, 1024)) for at in (A_AT, B_AT)]
@@ -265,7 +273,9 @@ def multiply_from_tmem(kind, m, n, seed=3):
     body += "  tcgen05.wait::st.sync.aligned; tcgen05.fence::before_thread_sync; bar.sync 0;\n"
     body += "  ld.param.u64 %rd5, [b]; add.s64 %rd5, %rd5, %rd2; setp.ne.u32 %p5, 0, 0; add.u32 %r18, %r11, 256; @%p3 bra DONE;\n"
     word = instruction(kind, m, n, "K", "K", "f32")
-    body += f"  tcgen05.mma.cta_group::1.kind::{mma_kind} [%r11], [%r18], %rd5, {word}, %p5;\n" + COMMIT + read_columns(n)
+    body += (
+        f"  tcgen05.mma.cta_group::1.kind::{mma_kind} [%r11], [%r18], %rd5, {word}, %p5;\n" + COMMIT + read_columns(n)
+    )
     out = np.zeros((128, n), np.uint32)
     run(program(body), image, 0, descriptor(B_AT, 128, fields), out, block=(128, 1, 1), shared_bytes=IMAGE + 64)
     return rows_of(out, m, "f32"), a.astype(np.float64) @ b.astype(np.float64).T
@@ -378,4 +388,12 @@ def tmem_body(text):
 def test_misuse(text, message):
     text = text.replace(", 0, %p2;", f", {instruction('f16', 128, 32, 'K', 'K', 'f32')}, %p2;")
     with pytest.raises(PtxError, match=message):
-        run(tmem_body(text), np.zeros(IMAGE, np.uint8), 0, 0, np.zeros(128, np.uint32), block=(128, 1, 1), shared_bytes=IMAGE + 64)
+        run(
+            tmem_body(text),
+            np.zeros(IMAGE, np.uint8),
+            0,
+            0,
+            np.zeros(128, np.uint32),
+            block=(128, 1, 1),
+            shared_bytes=IMAGE + 64,
+        )

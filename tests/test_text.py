@@ -293,6 +293,54 @@ def test_widths_of_element_types(dtype: str, bits: int | None) -> None:
     assert bits_of(dtype) == bits
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("Layout<Shape<_8,_64>,Stride<_64,_1>>{}", Layout((8, 64), (64, 1))),
+        ("Layout<Shape<_8, Shape<_2,_4>>>", Layout((8, (2, 4)))),
+        (
+            "cute::Layout<cute::tuple<cute::C<8>, int>, cute::tuple<cute::C<1>, cute::C<8>>>",
+            Layout((8, Sym("?")), (1, 8)),
+        ),
+        ("cute::Layout<cute::C<8>, cute::constant<int, 2>>", Layout(8, 2)),
+        ("const cute::Swizzle<3, 4, 3>", Swizzle(3, 4, 3)),
+        ("cute::Swizzle<3, 4, 3>", Swizzle(3, 4, 3)),
+        ("cute::tuple<cute::_4, cute::Underscore>", (4, None)),
+        (
+            "cute::ComposedLayout<cute::Swizzle<3,4,3>, cute::smem_ptr_flag_bits<16>, "
+            "cute::Layout<cute::tuple<cute::C<8>, cute::C<64> >, cute::tuple<cute::C<64>, cute::C<1> > > >",
+            ComposedLayout(Swizzle(3, 4, 3, 8), 0, Layout((8, 64), (64, 1)), 16),
+        ),
+        (
+            "ComposedLayout<Swizzle<3,3,3>, _0, Layout<Shape<_8,_64>,Stride<_64,_1>>>",
+            ComposedLayout(Swizzle(3, 3, 3), 0, Layout((8, 64), (64, 1))),
+        ),
+        (
+            "Layout<Shape<_4,_2>, Stride<ScaledBasis<C<1>,1>, ScaledBasis<C<3>,0,1>>>",
+            Layout((4, 2), (Basis(1, (1,)), Basis(3, (0, 1)))),
+        ),
+    ],
+)
+def test_cpp_types_as_source_and_compilers_spell_them(text: str, value: Any) -> None:
+    assert parse(text) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("Layout<Shape<_8,_64>,Stride<_64>>", "shape (8,64) and stride (64) are nested differently"),
+        ("Layout<Shape<_8,_64>", "expected ',' or '>' at column 21, the text ends"),
+        ("Layout<float>", "expected a type of CuTe's, such as Layout<Shape<_8,_64>,Stride<_64,_1>> at column 8"),
+        ("ComposedLayout<_1,_0,Layout<_8>>", "is of a swizzle or layout, an offset, and a layout"),
+        ("<cutlass.cute.atom.TiledCopy object at 0x7f9b5f38e450>", "print(object) shows the layout"),
+    ],
+)
+def test_cpp_types_that_are_none_are_refused(text: str, sentence: str) -> None:
+    with pytest.raises(LayoutError) as e:
+        parse(text)
+    assert sentence in str(e.value)
+
+
 # -- refusals ---------------------------------------------------------------------------------------------------------
 
 REFUSED = [
@@ -311,7 +359,7 @@ REFUSED = [
     ("S<3,4,2>", "S<3,4,2>: a shift of 2 makes the 3 bits overlap their own sources", 1),
     ("(4,6):(2,3) o 6:3", "two layouts and 'o': composition((4,6):(2,3), 6:3) is their composition", 1),
     ("S<3,4,3> o 0 o (8,64)", "the last part of a composition is a layout, shape:stride", 16),
-    ("4:1@", "expected the number of a mode after '@' at column 5, the text ends", 5),
+    ("4:1@", "expected the number of a mode, below 1000, after '@' at column 5, the text ends", 5),
     ("ptr<what, smem>", "expected an element type such as bf16 at column 9, found ','", 9),
     ("Tiled Copy\n  Colour: red", "'Colour' is no line of a printed copy or MMA", 3),
     ("Tiled Copy\n  Tiler MN: (8:1;8:1)", "expected ',' or ')' at line 2, column 17, found ';'", 17),
@@ -341,7 +389,22 @@ def test_the_caret_stands_under_the_place_in_a_long_line() -> None:
 
 characters = list("(),:_-+*@?<>[]{}=\"' \n0123456789ABCSwox%o")
 fragments = [" o ", "S<3,4,3>", "ptr<", "tensor<", "align<", "smem_ptr[16b](", "Layout(", "OpResult(", "gmem_"]
-fragments += ["ThrID: ", "8:1", "1@0", "SW_", "?{div=8}", "Tiled Copy\n", "Copy Atom\n"]
+fragments += [
+    "Layout<",
+    "Shape<_8>",
+    "cute::",
+    "C<4>",
+    "Swizzle<",
+    "ComposedLayout<",
+    "int",
+    "ThrID: ",
+    "8:1",
+    "1@0",
+    "SW_",
+    "?{div=8}",
+    "Tiled Copy\n",
+    "Copy Atom\n",
+]
 alphabet = st.sampled_from([*characters, *fragments])
 
 
@@ -386,6 +449,17 @@ def test_random_text_is_read_or_refused(text: str) -> None:
         "a" * 10**6,
         "?" + "{" * 10**6,
         "(2," * 63 + "2" + ")" * 63,
+        "4:1" + "@0" * 10**5,
+        "4:1@" + "9" * 10**5,
+        "?{div=" + "9" * 10**5 + "}",
+        "8:1 o [" + "9" * 10**5 + "b]8:1",
+        "ptr<f" + "9" * 10**5 + ">",
+        "smem_ptr[" + "9" * 10**5 + "b]",
+        "SW_" + "9" * 10**5 + "_1_1",
+        "S<" + "9" * 10**5 + ",1,1>",
+        "Layout<_" + "9" * 10**5 + ">",
+        "cute::C<" + "9" * 10**5 + ">",
+        "tensor_value<vector<" + "9" * 10**5 + "xf32> o 1>",
     ],
     ids=lambda t: f"{t[:12]!r}...{len(t)}",
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from itertools import islice, product
 from typing import Any
@@ -58,18 +57,11 @@ def run(args: Any) -> int:
 
 def read(text: str) -> Any:
     """The layout that a text or an expression stands for; refuses what is no layout."""
-    from layoutlab.text import TiledCopy, parse, parse_layout
-    from layoutlab.text.expression import evaluate, functions
-    from layoutlab.text.expression import kind_of as kind
+    from layoutlab.text import TiledCopy, as_layout
+    from layoutlab.text.expression import value_of
 
-    call = re.match(r"\s*([a-z_]\w*)\(", text)
-    if call is None or call[1] not in functions():
-        value = parse(text)
-        return value.tv if isinstance(value, TiledCopy) else parse_layout(text)
-    value = evaluate(text)
-    if not hasattr(value, "shape"):
-        raise LayoutError(f"{text} is {kind(value)}, not a layout")
-    return value
+    value = value_of(text)
+    return value.tv if isinstance(value, TiledCopy) else as_layout(value, text)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from layoutlab.errors import LayoutError
 _EPILOG = """\
 TEXT is what CuTe DSL, C++ or pycute prints: a layout, a swizzle, a tensor, a tiled copy, a tiled MMA, an atom; or a
 whole log of them, a line or a block each, with labels such as 'sA: ' or 'sA = '. - reads it from standard input.
+An expression, as `layoutlab eval` takes it, may stand for a layout.
 
 examples:
   layoutlab explain '((128,16),1,(4,2)):((64,1),0,(16,8192))'
@@ -40,13 +41,14 @@ def add(subparsers: Any) -> None:
 def run(args: Any) -> int:
     """Explains each thing in the text; lines that are no such thing are named at the end."""
     from layoutlab.cli.words import describe
+    from layoutlab.text.expression import value_of
 
     text = sys.stdin.read() if args.text == "-" else args.text
     passed: list[tuple[int, LayoutError]] = []
     explained = 0
     for number, label, piece in pieces(text):
         try:
-            report = describe(_parsed(piece))
+            report = describe(value_of(piece))
         except LayoutError as e:
             passed.append((number, e))
             continue
@@ -99,9 +101,3 @@ def _goes_on(line: str, title: str | None) -> bool:
         "tiledmma": ("mmaatom",),
         "thrmma": ("tiledmma", "mmaatom"),
     }.get(title or "", ())
-
-
-def _parsed(piece: str) -> Any:
-    from layoutlab.text import parse
-
-    return parse(piece)

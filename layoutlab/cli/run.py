@@ -18,8 +18,8 @@ examples:
   layoutlab run attention --load in.npz --save out.npz      q, k, v float32 (batch, seq, heads, head_dim); o, lse
   layoutlab run attention --fault p_offset_forgotten        a planted mistake, and what the check says of it
 
-exit status: 0 when the result is within the limits of the kernel's type, 1 when it is not or is refused, 2 usage or
-internal error, 3 when there is no device to run on
+exit status: 0 when the result is within the limits of the kernel's type, 1 when it is not, 2 when the configuration is
+refused and for usage and internal errors, 3 when there is no device to run on
 """
 
 
@@ -76,7 +76,7 @@ def run(args: Any) -> int:
 
     q, k, v = _load(args.load) if args.load else random_inputs(
         args.batch, args.seq, args.kv_seq if args.kv_seq is not None else args.seq,
-        args.heads, args.kv_heads or args.heads, args.head_dim, args.seed,
+        args.heads, args.heads if args.kv_heads is None else args.kv_heads, args.head_dim, args.seed,
     )  # fmt: skip
     config = AttentionConfig(
         head_dim=q.shape[-1],

@@ -24,8 +24,8 @@ from layoutlab.handoff.core import (
     handoff,
     verify,
 )
-from layoutlab.handoff.reader import Reader, declared, umma_a
-from layoutlab.handoff.storage import Smem, smem
+from layoutlab.handoff.reader import Reader, declared, umma_a, umma_a_tmem
+from layoutlab.handoff.storage import Smem, Tmem, smem, tmem
 from layoutlab.handoff.tile import Tile
 from layoutlab.handoff.verdict import Claim, Location, Refuted, Verdict, Witness
 from layoutlab.handoff.writer import Owner, Writer, owned, store, tcgen05_ld
@@ -42,6 +42,7 @@ __all__ = [
     "Smem",
     "SmemDescriptor",
     "Tile",
+    "Tmem",
     "Verdict",
     "Witness",
     "Writer",
@@ -57,6 +58,8 @@ __all__ = [
     "smem",
     "store",
     "tcgen05_ld",
+    "tmem",
     "umma_a",
+    "umma_a_tmem",
     "verify",
 ]

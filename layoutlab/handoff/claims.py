@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from layoutlab.arbiter import TooLarge, first_missing, first_shared, first_where
+from layoutlab.arbiter import TooLarge, count_where, first_missing, first_shared, first_where
 from layoutlab.digits import ONE, Map, aligned
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.linear import Linear, equal_points, first_outside
 from layoutlab.handoff.places import Places
 from layoutlab.handoff.reader import Reader
 from layoutlab.handoff.tile import Tile
-from layoutlab.handoff.verdict import Answer, Claim, Location, Witness
+from layoutlab.handoff.verdict import UNIT, UNIT_BITS, Answer, Claim, Location, Witness
 from layoutlab.handoff.writer import Writer
 
 TABLE, WALK, RULES = "normal form", "enumeration", "rules"
@@ -39,6 +39,7 @@ class Question:
     writer: Writer
     reader: Reader
     live: Mapping[str, range]
+    around: Mapping[str, range]
 
     @property
     def owner(self) -> Places:
@@ -136,7 +137,8 @@ def placed(q: Question) -> Claim:
             return q.inside_tile(**index) & ~_all([here[o] == there[o] for o in q.write.outputs])
 
         at, walked = first_where(q.owner.axes, wrong)
-        return _placed(q, at, WALK, walked, f"no normal form: {reason}")
+        elements, more = count_where(q.owner.axes, q.inside_tile)
+        return _placed(q, at, WALK, walked + more, f"no normal form: {reason}", elements)
 
     return _by_table_or_walk("placed", q.owner.size, table, walk)
 
@@ -148,12 +150,16 @@ def _same_stages(a: Places, b: Places) -> bool:
     return a.before.table == b.before.table
 
 
-def _placed(q: Question, at: Mapping[str, int] | None, method: str, walked: int, why: str) -> Claim:
+def _placed(
+    q: Question, at: Mapping[str, int] | None, method: str, walked: int, why: str, inside: int | None = None
+) -> Claim:
+    """The answer, over the elements that lie inside of the tile: what lies outside is the claim `inside`'s."""
+    size = q.owner.size if inside is None else inside
     if at is None:
-        return Claim("placed", "proved", method, q.owner.size, walked, None, why)
+        return Claim("placed", "proved", method, size, walked, None, why)
     here, there = q.wrote(at), q.reads(q.coordinate(at))
     message = f"{q.name(at)} writes {here}; {q.reader.who} reads that element at {there}"
-    return Claim("placed", "refuted", method, q.owner.size, walked, q.witness(at, message), why)
+    return Claim("placed", "refuted", method, size, walked, q.witness(at, message), why)
 
 
 def _share_wrong(q: Question) -> str:
@@ -179,7 +185,7 @@ def covered(q: Question, place: Claim) -> Claim:
             return _uncovered(q, lost, "no thread holds that element", TABLE, 0, "")
         if place.verdict == "proved" and place.method == TABLE:
             return Claim("covered", "proved", TABLE, size, 0)
-        lost = first_outside(Linear.of(q.write.table), Linear.of(q.reader.read.table))
+        lost = first_outside(Linear.of(q.write.table), Linear.of(q.reader.read.table.only(*q.write.outputs)))
         return _uncovered(q, lost, "nothing is written there", TABLE, 0, "")
 
     def walk(reason: str) -> Claim:
@@ -305,7 +311,8 @@ def _shared(
 def inside(q: Question) -> Claim:
     """Whether writes stay in the tile, in the allocation, and out of live buffers."""
     whole = q.writer.storage.cells
-    live = {name: range(r.start * 8, r.stop * 8) for name, r in q.live.items()}
+    unit = UNIT_BITS[q.writer.space]
+    live = {name: range(r.start * unit, r.stop * unit) for name, r in q.live.items()}
 
     def table() -> Claim:
         owner, taken = q.owner.table, _reach(q.write, q.tile.bits)
@@ -321,7 +328,7 @@ def inside(q: Question) -> Claim:
 
     def walk(reason: str) -> Claim:
         def wrong(**index: Any) -> Any:
-            cell = _cell(q.write.at(**index))
+            cell = q.write.at(**index)["bit"]
             bad = ~q.inside_tile(**index) | (cell < whole.start) | (cell + q.tile.bits > whole.stop)
             for r in live.values():
                 bad = bad | (cell < r.stop) & (cell + q.tile.bits > r.start)
@@ -353,15 +360,20 @@ def _outside(q: Question, at: Mapping[str, int], whole: range, live: Mapping[str
     for axis, extent in q.tile.extents.items():
         if not 0 <= coordinate[axis] < extent:
             return f"{q.name(at)} lies outside of the tile: {axis} ends at {extent - 1}"
-    cell = _cell(here.outputs)
+    cell, units = here.outputs["bit"], f"{UNIT[q.writer.space]}s"
     for name, r in live.items():
         if cell < r.stop and cell + q.tile.bits > r.start:
-            return f"{q.name(at)} writes {here}, which is {name}'s: bytes {_bytes(r)} are still live"
-    return f"{q.name(at)} writes {here}, outside of {q.writer.storage.name}'s bytes {_bytes(whole)}"
+            return f"{q.name(at)} writes {here}, which is {name}'s: {units} {in_units(q, r)} are still live"
+    return f"{q.name(at)} writes {here}, outside of {q.writer.storage.name}'s {units} {in_units(q, whole)}"
 
 
-def _bytes(bits: range) -> str:
-    return f"{bits.start // 8} to {bits.stop // 8 - 1}"
+def in_units(q: Question, bits: range) -> str:
+    """A range of bits as the bytes or columns of the memory.
+
+    The first and the last one, both included.
+    """
+    size = UNIT_BITS[q.writer.space]
+    return f"{bits.start // size} to {bits.stop // size - 1}"
 
 
 # -- legal ------------------------------------------------------------------------------------------------------------

@@ -19,43 +19,46 @@ from layoutlab.handoff.writer import Writer
 
 @dataclass(frozen=True, init=False, eq=False)
 class Handoff:
-    """A tile, its writer and its reader; `live` names other buffers by their bytes, which the writer must leave alone.
+    """A tile, its writer and its reader.
 
-    A reader given as a bare layout, or the text of one, is believed and reported as declared.
+    A reader given as a bare layout, or the text of one, is believed and reported as declared. `live` names other
+    buffers, by their bytes or, in Tensor Memory, columns, which the writer must leave alone; `around` names more of
+    them, so that a report can say whose place it is that the reader reads.
     """
 
     tile: Tile
     writer: Writer
     reader: Reader
     live: Mapping[str, range]
+    around: Mapping[str, range]
     name: str
     doc: str
     params: Mapping[str, Any] = field(default_factory=dict)
     settings: Settings | None = None
 
-    def __init__(self, tile: Tile, *, writer: Writer, reader: Any, live: Mapping[str, range] | None = None) -> None:
+    def __init__(
+        self,
+        tile: Tile,
+        *,
+        writer: Writer,
+        reader: Any,
+        live: Mapping[str, range] | None = None,
+        around: Mapping[str, range] | None = None,
+    ) -> None:
         if not isinstance(tile, Tile) or not isinstance(writer, Writer):
             raise LayoutError("a handoff takes a Tile, writer=store(...) and reader=umma_a(...) or a layout")
         reader = reader if isinstance(reader, Reader) else declared(reader, tile)
         for what, theirs in (("writer", writer.tile), ("reader", reader.tile)):
             if theirs != tile:
                 raise LayoutError(f"the handoff is of {tile}, its {what} has {theirs}")
-        parts = dict(
-            tile=tile,
-            writer=writer,
-            reader=reader,
-            live=dict(live or {}),
-            name=tile.name,
-            doc="",
-            params={},
-            settings=None,
-        )
-        for name, value in parts.items():
+        buffers = {"live": dict(live or {}), "around": dict(around or {})}
+        parts = {"tile": tile, "writer": writer, "reader": reader, **buffers, "name": tile.name, "doc": ""}
+        for name, value in {**parts, "params": {}, "settings": None}.items():
             object.__setattr__(self, name, value)
 
     def named(self, name: str, doc: str, params: Mapping[str, Any], settings: Settings) -> Handoff:
         """The same handoff under a name and the settings that made it."""
-        new = Handoff(self.tile, writer=self.writer, reader=self.reader, live=self.live)
+        new = Handoff(self.tile, writer=self.writer, reader=self.reader, live=self.live, around=self.around)
         for attribute, value in {"name": name, "doc": doc, "params": dict(params), "settings": settings}.items():
             object.__setattr__(new, attribute, value)
         return new
@@ -137,15 +140,15 @@ def verify(h: Handoff | Case) -> Verdict:
     made = h.make() if isinstance(h, Case) else h
     if not isinstance(made, Handoff):
         raise LayoutError(f"verify takes a handoff, not {type(made).__name__}; call the function with its settings")
-    question = Question(made.tile, made.writer, made.reader, made.live)
+    question = Question(made.tile, made.writer, made.reader, made.live, made.around)
     start = perf_counter()
     claims = decide(question)
     seconds = perf_counter() - start
     explanation: tuple[str, ...] = ()
-    if any(claim.name == "placed" and claim.verdict == "refuted" for claim in claims):
+    if any(claim.verdict == "refuted" for claim in claims):
         from layoutlab.handoff.explain import explain
 
-        explanation = explain(question)
+        explanation = explain(question, claims)
     return Verdict(made, claims, explanation, seconds)
 
 

@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from layoutlab.digits import ONE, Digit, Map, Term
 from layoutlab.errors import LayoutError
@@ -33,6 +33,16 @@ from layoutlab.swizzle import Swizzle
 Kind = Literal["offset", "order", "unit", "narrow", "stride", "swizzle", "base"]
 Names = Mapping[Digit, Digit]
 """What to call a digit: where a thread or value digit is a digit of a coordinate, that one."""
+
+
+class Unit(NamedTuple):
+    """What the sentences count in: its plural, and how much of the output it is."""
+
+    word: str
+    size: int
+
+
+BYTES, COLUMNS, LANES = Unit("bytes", 8), Unit("columns", 32), Unit("lanes", 1)
 
 BYTE_BIT = 3
 """Bits of an address in bits that lie below the byte."""
@@ -65,8 +75,8 @@ class Form:
     flips: frozenset[int] = frozenset()
 
 
-def form(m: Map, swizzle: Swizzle | None = None, shift: int = 0) -> Form:
-    """The form of a map of bits: of one that the swizzle and the shift are still to come to, or of a finished one.
+def form(m: Map, swizzle: Swizzle | None = None, shift: int = 0, out: str = "bit") -> Form:
+    """The form of one output: of one that the swizzle and the shift are still to come to, or of a finished one.
 
     >>> from layoutlab.digits import strided
     >>> sorted(form(strided("bit", m=[(8, 128)], k=[(8, 16)]).swizzled("bit", 3, 4, 3)).pattern)
@@ -75,7 +85,7 @@ def form(m: Map, swizzle: Swizzle | None = None, shift: int = 0) -> Form:
     A finished map's xors are taken apart: a bit belongs where its highest step is, in lower parities it is a source.
     Raises LayoutError where a row is no such sum.
     """
-    row = m.rows["bit"]
+    row = m.rows[out]
     if swizzle is not None and swizzle.bits:
         bits = range(swizzle.base, swizzle.base + swizzle.bits)
         pairs = ((i, i + swizzle.shift) if swizzle.shift > 0 else (i - swizzle.shift, i) for i in bits)
@@ -105,19 +115,20 @@ def _bit(step: int) -> int:
     return abs(step).bit_length() - 1
 
 
-def explain(wrote: Form, wanted: Form, names: Names | None = None) -> list[Difference]:
+def explain(wrote: Form, wanted: Form, names: Names | None = None, unit: Unit = BYTES) -> list[Difference]:
     """Everything that sets what is written apart from what is read; nothing where the forms are the same.
 
-    Both forms need the same digits (`aligned` before `form`). `names` says what to call digits.
+    Both forms need the same digits (`aligned` before `form`). `names` says what to call digits, `unit` what to
+    count in.
     """
     names = names or {d: d for d in wrote.steps}
-    return [*_of_steps(wrote, wanted, names), *_of_patterns(wrote, wanted), *_of_constants(wrote, wanted)]
+    return [*_of_steps(wrote, wanted, names, unit), *_of_patterns(wrote, wanted), *_of_constants(wrote, wanted, unit)]
 
 
 # -- steps ------------------------------------------------------------------------------------------------------------
 
 
-def _of_steps(wrote: Form, wanted: Form, names: Names) -> list[Difference]:
+def _of_steps(wrote: Form, wanted: Form, names: Names, unit: Unit) -> list[Difference]:
     other = [d for d in wrote.steps if wrote.steps[d] != wanted.steps[d]]
     if not other:
         return []
@@ -128,7 +139,7 @@ def _of_steps(wrote: Form, wanted: Form, names: Names) -> list[Difference]:
     moved = [d for d in other if d not in still]
     if not moved:
         return found
-    lists = _lists(moved, wrote, wanted, names)
+    lists = _lists(moved, wrote, wanted, names, unit)
     if sorted(wrote.steps[d] for d in moved) == sorted(wanted.steps[d] for d in moved):
         return [*found, Difference("order", f"an order: {lists}")]
     return [*found, Difference("stride", f"a stride: {lists}{_far(moved, wrote, wanted, names)}")]
@@ -184,15 +195,15 @@ def _by_axis(digits: Sequence[Digit], names: Names) -> dict[str, list[Digit]]:
     return dict(sorted(axes.items(), key=lambda item: item[0] not in ("m", "t")))
 
 
-def _lists(digits: Sequence[Digit], wrote: Form, wanted: Form, names: Names) -> str:
+def _lists(digits: Sequence[Digit], wrote: Form, wanted: Form, names: Names, unit: Unit) -> str:
     """The axes that differ, as CuTe writes their steps."""
     shown = []
     for axis in _by_axis(digits, names):
         mine = sorted((names[d][1], d) for d in wrote.steps if names[d][0] == axis)
         every = [wrote.steps[d] for _, d in mine] + [wanted.steps[d] for _, d in mine]
-        unit, scale = ("bytes", 8) if all(s % 8 == 0 for s in every) else ("bits", 1)
+        word, scale = unit if all(s % unit.size == 0 for s in every) else ("bits", 1)
         one, two = ([(d[2], form.steps[d] // scale) for _, d in mine] for form in (wrote, wanted))
-        shown.append(f"{axis} is written as {_as_layout(one)} and read as {_as_layout(two)} {unit}")
+        shown.append(f"{axis} is written as {_as_layout(one)} and read as {_as_layout(two)} {word}")
     return "; ".join(shown)
 
 
@@ -239,17 +250,24 @@ def _xors(form: Form) -> str:
 # -- constants --------------------------------------------------------------------------------------------------------
 
 
-def _of_constants(wrote: Form, wanted: Form) -> list[Difference]:
+def _of_constants(wrote: Form, wanted: Form, unit: Unit) -> list[Difference]:
     by = wrote.base + wrote.shift - wanted.base - wanted.shift
     found = []
     if by:
-        amount = f"{abs(by) // 8} bytes" if by % 8 == 0 else f"{abs(by)} bits"
-        found.append(
-            Difference("offset", f"an offset: everything is written {amount} too {'high' if by > 0 else 'low'}")
-        )
+        found.append(Difference("offset", offset_text(by, unit)))
     if wrote.flips != wanted.flips or (wrote.pattern and wanted.pattern and _seen(wrote) != _seen(wanted) and not by):
         found.append(Difference("base", f"a base: {_base_text(wrote, wanted)}"))
     return found
+
+
+def offset_text(by: int, unit: Unit = BYTES) -> str:
+    """The sentence for a constant of so many bits.
+
+    >>> offset_text(-256)
+    'an offset: everything is written 32 bytes too low'
+    """
+    amount = f"{abs(by) // unit.size} {unit.word}" if by % unit.size == 0 else f"{abs(by)} bits"
+    return f"an offset: everything is written {amount} too {'high' if by > 0 else 'low'}"
 
 
 def _seen(form: Form) -> int:

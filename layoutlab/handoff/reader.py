@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from layoutlab.atoms.datapath import operand_a
 from layoutlab.atoms.descriptors import FIELD_LIMIT, Major, SmemDescriptor, pattern_of
 from layoutlab.atoms.operand import K_BYTES, k_per_instruction, linear_operand_map
 from layoutlab.errors import LayoutError
@@ -90,6 +91,35 @@ def umma_a(desc: SmemDescriptor, tile: Tile, *, starts_bytes: Sequence[int], maj
     code = f"ll.umma_a(ll.{desc}, {tile.name}, starts_bytes={list(starts)}{way})"
     read = _swizzled(address, desc)
     return Reader(tile, read, "the MMA", text, source, code, rules=lambda: _descriptor_rules(desc, tile, starts))
+
+
+def umma_a_tmem(tile: Tile, *, column: int = 0) -> Reader:
+    """Operand A of tcgen05.mma in Tensor Memory, from `column` on: a row's lane, 32 bits of K to a column.
+
+    >>> umma_a_tmem(Tile("P", m=128, k=64, bits=16), column=32).read.at(m=3, k=5)
+    {'lane': 3, 'bit': 1104}
+
+    Source: PTX ISA, tcgen05 "Data path layout". Raises LayoutError for shapes and widths that A does not have.
+    """
+    if len(tile.extents) != 2:
+        raise LayoutError(f"operand A has rows and a K: tile {tile} has {len(tile.extents)} coordinates")
+    (m, rows), (k, ks) = tile.extents.items()
+    table = operand_a(rows, ks, tile.bits).only("lane", "bit").plus("bit", column * 32)
+    if (m, k) != ("m", "k"):
+        raise LayoutError(f"operand A has the coordinates m and k, {tile} has {m} and {k}")
+
+    def at(**index: Any) -> dict[str, Any]:
+        row = index[m] + index[k] * 0
+        lane = row if rows == 128 else row % 16 + row // 16 * 32
+        return {"lane": lane, "bit": index[k] * tile.bits + row * 0 + column * 32}
+
+    end = column + -(-ks * tile.bits // 32)
+    room = None if column >= 0 and end <= 512 else f"A takes columns {column} to {end - 1}, there are 512"
+    text = f"operand A in Tensor Memory, columns {column} to {end - 1}"
+    code = f"ll.umma_a_tmem({tile.name}, column={column})"
+    rules = [Rule("Tensor Memory has 512 columns", room)]
+    read = Places(tile.extents, ("lane", "bit"), lambda: table, at)
+    return Reader(tile, read, "the MMA", text, "modelled: tcgen05.mma operand A", code, "tmem", lambda: rules)
 
 
 def _listed(starts: Sequence[int]) -> str:

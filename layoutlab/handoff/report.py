@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from layoutlab.errors import LayoutError
@@ -18,8 +19,10 @@ def report(verdict: Verdict) -> str:
     """All of it as text, for people."""
     h: Handoff = verdict.handoff
     lines = [str(h), *([f"  {h.doc.splitlines()[0]}"] if h.doc else []), "", *_maps(h), ""]
+    first = next((c for c in ("placed", "covered", "exclusive", "inside") if verdict[c].verdict == "refuted"), None)
     for claim in verdict.claims:
-        lines += _claim_lines(claim, verdict)
+        lines += _claim_lines(claim)
+        lines += [f"    {sentence}" for sentence in verdict.explanation if claim.name == first]
     lines += ["", f"  cost       {cost_line(h.writer)}", f"  not checked: {NOT_CHECKED}", "", last_line(verdict)]
     return "\n".join(lines)
 
@@ -40,7 +43,7 @@ def _maps(h: Handoff) -> list[str]:
     return [f"  {name:<8} {text}" + (f"   [{source}]" if source else "") for name, text, source in rows]
 
 
-def _claim_lines(claim: Claim, verdict: Verdict) -> list[str]:
+def _claim_lines(claim: Claim) -> list[str]:
     count = f"{claim.checked} rules" if claim.method == "rules" else f"{claim.checked} elements"
     computed = f", {claim.evaluated} points computed" if claim.evaluated else ""
     method = "" if claim.method == "rules" else f"{claim.method}, "
@@ -50,8 +53,6 @@ def _claim_lines(claim: Claim, verdict: Verdict) -> list[str]:
         lines.append(f"    {claim.witness.message}")
     if claim.method == "rules" and claim.verdict == "refuted" and claim.why:
         lines.append(f"    {claim.why}")
-    if claim.name == "placed" and claim.verdict == "refuted":
-        lines += [f"    {sentence}" for sentence in verdict.explanation]
     return lines
 
 
@@ -65,29 +66,59 @@ def last_line(verdict: Verdict) -> str:
 
 
 def cost_line(writer: Writer) -> str:
-    """What the route's stores cost a warp, by the instruction that it emits."""
+    """What the route's stores cost a warp, by the instruction that it emits, and the widest that could replace it.
+
+    >>> from layoutlab.handoff import Tile, smem, store
+    >>> P = Tile("P", m=128, k=64, bits=16)
+    >>> cost_line(store("(128,64):(1,128)", smem("S<3,4,3> o 0 o (128,64):(64,1)", over=P), bits=64))
+    '16 stores of 64 bits a thread, 4 wavefronts each for a warp (2 is the least); 128-bit: 8, 4 each (conflict-free)'
+    """
+    if writer.space != "smem":
+        return f"{writer.bits}-bit stores to Tensor Memory have no bank conflicts to count"
     try:
-        counts = store_wavefronts(writer)
+        text = _cost(writer.bits, store_wavefronts(writer, writer.bits))
+        widest = widest_store(writer)
+        if widest <= writer.bits:
+            return text
+        counts = store_wavefronts(writer, widest)
     except LayoutError as error:
         return f"{writer.bits}-bit stores: not counted, {error}"
-    least = max(1, WARP * writer.bits // 8 // WAVEFRONT_BYTES)
-    each = str(counts[0]) if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
-    clean = "conflict-free" if max(counts) == least else f"{least} is the least"
-    wavefronts = "wavefront" if each == "1" else "wavefronts"
-    return f"{len(counts)} stores of {writer.bits} bits a thread, {each} {wavefronts} each for a warp ({clean})"
+    return f"{text}; {widest}-bit: {len(counts)}, {_each(counts)} each ({_least(widest, counts)})"
 
 
-def store_wavefronts(writer: Writer) -> list[int]:
+def _cost(bits: int, counts: list[int]) -> str:
+    wavefronts = "wavefront" if _each(counts) == "1" else "wavefronts"
+    each = f"{_each(counts)} {wavefronts} each for a warp ({_least(bits, counts)})"
+    return f"{len(counts)} stores of {bits} bits a thread, {each}"
+
+
+def _each(counts: list[int]) -> str:
+    return str(counts[0]) if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
+
+
+def _least(bits: int, counts: list[int]) -> str:
+    least = max(1, WARP * bits // 8 // WAVEFRONT_BYTES)
+    return "conflict-free" if max(counts) == least else f"{least} is the least"
+
+
+def widest_store(writer: Writer) -> int:
+    """The most bits, up to 128, that a store may move: values that lie together at an aligned place in all threads."""
+    widths = [bits for bits in (128, 64, 32, 16, 8) if bits > writer.bits]
+    return next((bits for bits in widths if replace(writer, bits=bits).vector_rule().fault is None), writer.bits)
+
+
+def store_wavefronts(writer: Writer, store_bits: int | None = None) -> list[int]:
     """The wavefronts of each store instruction of the first warp, in the order of its values."""
     from layoutlab.cost import wavefronts
 
-    count = writer.bits // writer.tile.bits
-    if writer.bits % 8 or not count or writer.write.axes["t"] < WARP:
-        raise LayoutError(f"a warp of 32 threads stores whole bytes, not {writer.bits} bits each")
+    bits = store_bits or writer.bits
+    count = bits // writer.tile.bits
+    if bits % 8 or not count or writer.write.axes["t"] < WARP:
+        raise LayoutError(f"a warp of 32 threads stores whole bytes, not {bits} bits each")
     found = []
     for v in range(0, writer.write.axes["v"] - count + 1, count):
-        bits = [int(writer.write.at(t=t, v=v)["bit"]) for t in range(WARP)]
-        found.append(wavefronts([b // 8 for b in bits], writer.bits // 8, "store"))
+        starts = [int(writer.write.at(t=t, v=v)["bit"]) // 8 for t in range(WARP)]
+        found.append(wavefronts(starts, bits // 8, "store"))
     return found
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.notation import read_layout
@@ -44,6 +44,8 @@ class Smem:
     base_bytes: int
     align_bytes: int
     name: str
+
+    space: ClassVar[str] = "smem"
 
     @cached_property
     def element(self) -> Places:
@@ -129,6 +131,68 @@ class Smem:
 
     def __str__(self) -> str:
         return str(self.layout)
+
+
+@dataclass(frozen=True, eq=False)
+class Tmem:
+    """A tile's columns of Tensor Memory: row m in its lane, the elements of k one after the other from `column` on."""
+
+    tile: Tile
+    column: int
+    name: str
+
+    space: ClassVar[str] = "tmem"
+
+    @cached_property
+    def places(self) -> Places:
+        """Coordinates -> lane, and bit of the lane."""
+        (m, rows), (k, _) = self.tile.extents.items()
+        lanes = strided_places({m: row_lanes(rows)}, "lane")
+        return lanes.beside(strided_places({k: [(self.tile.shape[1], self.tile.bits)]}, "bit").moved(self.column * 32))
+
+    @property
+    def cells(self) -> range:
+        """The bits of a lane that the tile takes, in whole columns."""
+        return range(self.column * 32, (self.column + -(-self.tile.shape[1] * self.tile.bits // 32)) * 32)
+
+    def rules(self) -> list[Rule]:
+        """What Tensor Memory has room for."""
+        first, end = self.column, self.cells.stop // 32
+        room = None if first >= 0 and end <= 512 else f"{self.name} takes columns {first} to {end - 1}, there are 512"
+        return [Rule("Tensor Memory has 512 columns", room)]
+
+    @property
+    def code(self) -> str:
+        """The expression that makes these columns."""
+        return f"ll.tmem(over={self.tile.name}, column={self.column})"
+
+    def spoken(self) -> str:
+        """Where it lies, in words."""
+        return f"row m in its lane, columns {self.column} to {self.cells.stop // 32 - 1}"
+
+    def __str__(self) -> str:
+        return f"columns {self.column} to {self.cells.stop // 32 - 1}"
+
+
+def row_lanes(rows: int) -> list[tuple[int, int]]:
+    """The lanes of an accumulator's or operand's rows, one CTA: all 128, or the first 16 of every 32 for 64 rows."""
+    if rows not in (64, 128):
+        raise LayoutError(f"{rows} rows: a tile of one CTA has 64 or 128 in Tensor Memory")
+    return [(128, 1)] if rows == 128 else [(16, 1), (4, 32)]
+
+
+def tmem(*, over: Tile, column: int = 0, name: str | None = None) -> Tmem:
+    """A tile's columns of Tensor Memory, from `column` on, as tcgen05.mma keeps accumulators and takes operand A.
+
+    >>> tmem(over=Tile("P", m=128, k=64, bits=16), column=32).places.at(m=3, k=5)
+    {'lane': 3, 'bit': 1104}
+
+    A column is 32 bits: one f32, two 16-bit or four 8-bit elements. Source: PTX ISA, tcgen05 "Data path layout".
+    """
+    if len(over.extents) != 2:
+        raise LayoutError(f"Tensor Memory has lanes and columns: tile {over} has {len(over.extents)} coordinates")
+    row_lanes(over.shape[0])
+    return Tmem(over, column, name or f"t{over.name}")
 
 
 def smem(

@@ -10,7 +10,7 @@ def template(h: Handoff) -> str:
     P, owner, storage = h.tile.name, h.writer.owner, h.writer.storage
     tile = ", ".join(f"{axis}={extent}" for axis, extent in h.tile.extents.items())
     threads, values = owner.places.axes["t"], owner.places.axes["v"]
-    live = f", live={dict(h.live)!r}" if h.live else ""
+    live = "".join(f", {way}={dict(named)!r}" for way, named in (("live", h.live), ("around", h.around)) if named)
     return f'''"""{h}, written out. Edit it, then: layoutlab verify THIS_FILE.py"""
 
 import layoutlab as ll

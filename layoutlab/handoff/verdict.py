@@ -9,6 +9,8 @@ from typing import Any, Literal
 Answer = Literal["proved", "refuted", "undecided", "unsupported"]
 EXIT_STATUS: dict[Answer, int] = {"proved": 0, "refuted": 1, "undecided": 3, "unsupported": 3}
 
+UNIT = {"smem": "byte", "gmem": "byte", "tmem": "column"}
+UNIT_BITS = {"smem": 8, "gmem": 8, "tmem": 32}
 TMEM_COLUMN_BITS = 32
 
 
@@ -123,6 +125,11 @@ class Verdict:
     def checked(self) -> int:
         """The elements that `placed` was checked for."""
         return self["placed"].checked
+
+    def __str__(self) -> str:
+        from layoutlab.handoff.report import report
+
+        return report(self)
 
     def __getitem__(self, name: str) -> Claim:
         """The claim of that name."""

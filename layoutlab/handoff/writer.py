@@ -1,6 +1,7 @@
 """Writers: which thread and value holds which element, and where the store puts it.
 
 >>> from layoutlab.handoff.tile import Tile
+from layoutlab.handoff.verdict import Location
 >>> P = Tile("P", m=128, k=128, bits=16)
 >>> owner = tcgen05_ld("32x32b.x32").over(P)
 >>> print(owner)
@@ -18,12 +19,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from layoutlab.atoms.tmem import LANES, WARP_LANES, TmemAtom
+from layoutlab.digits import ONE
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.notation import read_copy, read_layout
 from layoutlab.handoff.places import Places, strided_places
 from layoutlab.handoff.rule import Rule
-from layoutlab.handoff.storage import Smem
+from layoutlab.handoff.storage import Smem, Tmem
 from layoutlab.handoff.tile import Tile
+from layoutlab.handoff.verdict import Location
 from layoutlab.int_tuple import Basis
 from layoutlab.layout import Layout
 from layoutlab.swizzle import ComposedLayout
@@ -169,10 +172,10 @@ def tv_places(layout: Layout, out: str) -> Places:
 
 @dataclass(frozen=True, eq=False)
 class Writer:
-    """`owner` says which element (t, v) holds, `write` at which bit the store puts it, `bits` how wide a store is."""
+    """`owner` says which element (t, v) holds, `write` where the store puts it, `bits` how wide one store is."""
 
     owner: Owner
-    storage: Smem
+    storage: Smem | Tmem
     write: Places
     bits: int
     route: str  # how the store finds its places
@@ -186,9 +189,43 @@ class Writer:
 
     def rules(self) -> list[Rule]:
         """What loads, stores and buffer ask for."""
-        return [*self.owner.rules(), *self.storage.rules(), self._vector_rule()]
+        lanes = [self._lane_rule()] if self.space == "tmem" else []
+        return [*self.owner.rules(), *self.storage.rules(), self.vector_rule(), *lanes]
 
-    def _vector_rule(self) -> Rule:
+    def _lane_rule(self) -> Rule:
+        """A warp stores to its own quarter of the lanes."""
+        from layoutlab.arbiter import first_where
+
+        first_thread = self.owner.first_thread
+
+        def wrong(t: Any, v: Any) -> Any:
+            return self.write.at(t=t, v=v)["lane"] // WARP_LANES != (t + first_thread) // WARP_LANES % 4
+
+        fault = None
+        found = None if self._own_lanes() else first_where(self.write.axes, wrong)[0]
+        if found is not None:
+            thread = found["t"] + first_thread
+            lane, warp = self.write.at(**found)["lane"], thread // WARP_LANES
+            mine = WARP_LANES * (warp % 4)
+            fault = (
+                f"T{thread} V{found['v']} of warp {warp} stores to TMEM lane {lane}, "
+                f"but the warp may touch lanes {mine} to {mine + WARP_LANES - 1} only (32 * (warp % 4) on)"
+            )
+        return Rule("each warp stores to the TMEM lanes that it may touch", fault)
+
+    def _own_lanes(self) -> bool:
+        """Whether the table says so: threads of a warp stay inside of 32 lanes, warps step by 32 from the first on."""
+        try:
+            row = self.write.table.refined("t", [WARP_LANES]).rows["lane"]
+        except LayoutError:
+            return False
+        high = {term: step for term, step in row.items() if any(d[0] == "t" and d[1] >= WARP_LANES for d in term)}
+        low = sum(abs(step) * (next(iter(t))[2] - 1) for t, step in row.items() if t and t not in high)
+        steps = all(len(t) == 1 and step == next(iter(t))[1] for t, step in high.items())
+        whole = sum((next(iter(t))[2] - 1) * step for t, step in high.items()) == self.write.axes["t"] - WARP_LANES
+        return steps and whole and low < WARP_LANES and not row.get(ONE) and self.owner.first_thread % LANES == 0
+
+    def vector_rule(self) -> Rule:
         """A store of several elements moves neighbours to one aligned place."""
         bits, width = self.tile.bits, self.bits
         asked = f"a {width}-bit store writes neighbouring elements to an aligned place"
@@ -208,19 +245,20 @@ class Writer:
         from layoutlab.arbiter import first_where
 
         def wrong(t: Any, v: Any) -> Any:
-            first, place = v // count * count, self.write.at(t=t, v=v)["bit"]
-            start = self.write.at(t=t, v=first)["bit"]
-            return (start % self.bits != 0) | (place != start + (v - first) * self.tile.bits)
+            first, place = v // count * count, self.write.at(t=t, v=v)
+            start = self.write.at(t=t, v=first)
+            apart = start["bit"] % self.bits + abs(place["bit"] - start["bit"] - (v - first) * self.tile.bits)
+            return apart + sum(abs(place[out] - start[out]) for out in place if out != "bit") != 0
 
         found, _ = first_where(self.write.axes, wrong)
         if found is None:
             return None
         t, v = found["t"], found["v"]
         first = v // count * count
-        here, start = (self.write.at(t=t, v=x)["bit"] for x in (v, first))
+        here, start = (Location(self.space, self.write.at(t=t, v=x)) for x in (v, first))
         return (
             f"a {self.bits}-bit store of T{t + self.owner.first_thread} would move V{first} to V{first + count - 1} "
-            f"together, but V{first} belongs at byte {_byte(start)} and V{v} at byte {_byte(here)}"
+            f"together, but V{first} belongs at {start} and V{v} at {here}"
         )
 
     def _neighbours(self, count: int) -> bool:
@@ -229,8 +267,11 @@ class Writer:
         if write.before and swizzle and (1 << min(swizzle.base, swizzle.base + swizzle.shift)) % self.bits == 0:
             write = write.before.moved(write.plus)  # the swizzle moves whole stores
         try:
-            row = write.table.refined("v", [count]).rows["bit"]
+            rows = write.table.refined("v", [count]).rows
         except LayoutError:
+            return False
+        row = rows["bit"]
+        if any(d[0] == "v" and d[1] < count for out in rows if out != "bit" for term in rows[out] for d in term):
             return False
         for term, step in row.items():
             low = [d for d in term if d[0] == "v" and d[1] < count]
@@ -241,11 +282,7 @@ class Writer:
         return sum(1 for t in row if len(t) == 1 for d in t if d[0] == "v" and d[1] < count) == count.bit_length() - 1
 
 
-def _byte(bit: int) -> str:
-    return str(bit // 8) if bit % 8 == 0 else f"{bit // 8} bit {bit % 8}"
-
-
-def store(owner: Any, storage: Smem, *, bits: int, through: Any = None, offsets: Any = None) -> Writer:
+def store(owner: Any, storage: Smem | Tmem, *, bits: int, through: Any = None, offsets: Any = None) -> Writer:
     """A writer: each thread stores the elements that it owns, `bits` at a time.
 
     >>> P = Tile("P", m=128, k=64, bits=16)
@@ -270,12 +307,17 @@ def store(owner: Any, storage: Smem, *, bits: int, through: Any = None, offsets:
         way += f'="{layout}"'
     code = f"ll.store(owner, {storage.name}, bits={bits}{way})"
     if offsets is not None:
+        if not isinstance(storage, Smem):
+            raise LayoutError(f"{storage.name} lies in Tensor Memory, which element offsets do not address")
         write = storage.locate(tv_places(layout, "element"))
         return Writer(who, storage, write, bits, f"at element offsets {layout}", code)
     if through is not None:
         at = storage.tile.unravel().after(tv_places(layout, "flat"))
-        return Writer(who, storage, storage.places.after(at), bits, f"at coordinates {layout}", code)
-    return Writer(who, storage, storage.places.after(who.places), bits, "at the owner's coordinates", code)
+        return Writer(
+            who, storage, storage.places.after(at), bits, f"at coordinates {layout}", code, space=storage.space
+        )
+    write = storage.places.after(who.places)
+    return Writer(who, storage, write, bits, "at the owner's coordinates", code, space=storage.space)
 
 
 def _plain_tv(value: Any, what: str, owner: Owner) -> Layout:

@@ -30,6 +30,7 @@ __all__ = [
     "TiledCopy",
     "TiledMma",
     "Values",
+    "as_layout",
     "bits_of",
     "parse",
     "parse_layout",
@@ -57,6 +58,10 @@ def parse(text: str) -> Any:
     s = Scanner(text)
     if s.at_end():
         s.fail("a layout, such as (8,64):(64,1)")
+    if s.peek(r"<[\w.]+ object at 0x"):
+        raise s.refused(
+            "this is how Python shows an object without a text of its own: print(object) shows the layout", s.pos
+        )
     first_line = text[s.pos :].split("\n", 1)[0]
     if title_of(first_line):
         return read_block(s)
@@ -77,7 +82,11 @@ def parse_layout(text: str) -> Layout | ComposedLayout:
       (8,64)
       ^
     """
-    value = parse(text)
+    return as_layout(parse(text), text)
+
+
+def as_layout(value: Any, text: str) -> Layout | ComposedLayout:
+    """The layout of a value that `text` spelled; the error points into the text."""
     if isinstance(value, Tensor):
         return value.swizzled_layout()
     if isinstance(value, (Layout, ComposedLayout)):

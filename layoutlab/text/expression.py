@@ -22,13 +22,16 @@ from layoutlab.errors import LayoutError
 from layoutlab.int_tuple import ceil_div, compatible, congruent, product, shape_div, weakly_congruent
 from layoutlab.layout import Layout, make_identity_layout, make_layout
 from layoutlab.swizzle import ComposedLayout, Swizzle
+from layoutlab.text import parse
 from layoutlab.text.grammar import Part, assembled, layout_of, read_part, read_term, take_o
 from layoutlab.text.records import tiler_text
 from layoutlab.text.scanner import Scanner
 
 _CALL = r"(?!U?[Ii]nt\d+\()([A-Za-z_][A-Za-z0-9_]*)(?=\()"
 _KEYWORD = r"([A-Za-z_][A-Za-z0-9_]*)\s*="
-_OTHER_PART = r"Swizzle\b|Sw?<|SW_|Layout\(|ComposedLayout\(|ArithTuple\(|\[|ptr\b|[gsrt]mem_"
+_OTHER_PART = (
+    r"cute::|(?:Composed)?Layout<|Swizzle\b|Sw?<|SW_|Layout\(|ComposedLayout\(|ArithTuple\(|\[|ptr\b|[gsrt]mem_"
+)
 
 
 def evaluate(text: str) -> Any:
@@ -43,6 +46,24 @@ def evaluate(text: str) -> Any:
     Raises LayoutError for text that is no expression, and what the functions raise; `read` does the first part only.
     """
     return read(text).value()
+
+
+def value_of(text: str) -> Any:
+    """What a text stands for, a printed thing or an expression: where a user may give either.
+
+    >>> value_of("4:1"), value_of("coalesce((2,4):(1,2))"), value_of("((4,2):(2,1))[1]")
+    (4:1, 8:1, 2:1)
+    """
+    called = Scanner(text).match(_CALL)
+    if called is not None and called[1] in functions():
+        return evaluate(text)
+    try:
+        return parse(text)
+    except LayoutError as unread:
+        try:
+            return evaluate(text)
+        except LayoutError:
+            raise unread from None
 
 
 def read(text: str) -> Node:
@@ -113,7 +134,7 @@ class _Operand:
 def _operand(s: Scanner) -> _Operand:
     start = s.skip()
     width = None
-    if found := s.match(r"\[\s*([0-9]+)\s*b\s*\]"):
+    if found := s.match(r"\[\s*([0-9]{1,9})\s*b\s*\]"):
         width = int(found[1])
     elif s.peek(_OTHER_PART):
         part = read_part(s)

@@ -5,7 +5,7 @@
     swizzle   S<3,4,3>  S<3,4,3>[8b]  Sw<3,4,3>  SW_3_4_3  Swizzle(3,4,3)
     pointer   ptr<bf16, smem, align<1024>, S<3,4,3>>  smem_ptr[16b](0x7f..)  Sw<3,4,3>_smem_ptr[16b](0x7f..)
     value     part o part o ...    tensor<value>    !cute.layout<"value">
-    part      entry  [16b]entry  swizzle  pointer
+    part      entry  [16b]entry  swizzle  pointer  Layout<Shape<_8,_64>,Stride<_64,_1>>
 
 Each form comes from one printer: DSL, C++ or pycute. They do not clash, so they are read by one grammar.
 """
@@ -22,19 +22,20 @@ from layoutlab.int_tuple import Basis, Int
 from layoutlab.layout import Layout
 from layoutlab.swizzle import ComposedLayout, Swizzle
 from layoutlab.symbol import Sym
+from layoutlab.text.cpp_types import opens_type, read_type
 from layoutlab.text.records import Opaque, Pointer, Tensor, Values
-from layoutlab.text.scanner import Scanner
+from layoutlab.text.scanner import MAX_DEPTH, Scanner
 
-_MAX_DIGITS = 1000
+_MAX_DIGITS = 40
 _MAX_FACTORS = 64
 
 _NUMBER = r"_?-?[0-9]+(?![A-Za-z_])"
 _PLAIN_ENTRY = r"_?-?[0-9]{1,18}(?=[,)])"  # most entries of most texts: one match instead of six
-_UNKNOWN = r"\?([A-Za-z0-9_]*)(?:\{\s*(?:i\d+\s*)?(?:div\s*=\s*([0-9]+)\s*)?\})?"
+_UNKNOWN = r"\?([A-Za-z0-9_]*)(?:\{\s*(?:i\d+\s*)?(?:div\s*=\s*([0-9]{1,18})\s*)?\})?"
 _RUNTIME = r"(?:Int|Uint)\d+\(\s*\?\s*\)"
 _NAME = r"[A-Za-z][A-Za-z0-9_]*(?![A-Za-z0-9_]*\()"
 _SWIZZLE = r"(?:Swizzle|Sw|S)(?=<)|SW(?=_)|Swizzle(?=\()"
-_CPP_POINTER = r"(?:([gsrt]mem)_(?:ptr)?|smem_sparse<[0-9]+>_ptr|ptr)\[\s*([0-9]+)\s*b\s*\]"
+_CPP_POINTER = r"(?:([gsrt]mem)_(?:ptr)?|smem_sparse<[0-9]+>_ptr|ptr)\[\s*([0-9]{1,9})\s*b\s*\]"
 _ITERATOR = r"[A-Za-z_][A-Za-z0-9_:]*Iterator(?![A-Za-z0-9_])|(?:OpResult|BlockArgument|counting_iter)(?=\()"
 
 
@@ -44,7 +45,7 @@ def bits_of(dtype: str) -> int | None:
     >>> bits_of("bf16"), bits_of("f8E4M3FN"), bits_of("tf32"), bits_of("i1"), bits_of("half")
     (16, 8, 32, 1, None)
     """
-    found = re.fullmatch(r"[a-z]+([0-9]+)(?:[A-Z][A-Z0-9]*)?b?", dtype)
+    found = re.fullmatch(r"[a-z]+([0-9]{1,4})(?:[A-Z][A-Z0-9]*)?b?", dtype)
     return int(found[1]) if found else None
 
 
@@ -88,10 +89,12 @@ def read_term(s: Scanner) -> Any:
     if s.match(r"_(?![A-Za-z0-9_-])|None(?![A-Za-z0-9_])"):
         return None
     value = read_number(s)
-    path = []
+    path: list[int] = []
     while s.take("@"):
-        at = s.match(_NUMBER)
-        path.append(int(at[0].lstrip("_")) if at else s.fail("the number of a mode after '@'"))
+        at = s.match(r"_?[0-9]{1,3}(?![0-9A-Za-z_])")
+        if at is None or len(path) == MAX_DEPTH:
+            s.fail("the number of a mode, below 1000, after '@'" if at is None else f"at most {MAX_DEPTH} '@'")
+        path.append(int(at[0].lstrip("_")))
     return Basis(value, tuple(reversed(path))) if path else value
 
 
@@ -158,7 +161,7 @@ def read_swizzle(s: Scanner) -> Swizzle | None:
     if not s.match(_SWIZZLE):
         return None
     if s.take("_"):
-        found = s.match(r"([0-9]+)_([0-9]+)_(-?[0-9]+)")
+        found = s.match(r"([0-9]{1,3})_([0-9]{1,3})_(-?[0-9]{1,3})(?![0-9])")
         numbers = [int(n) for n in found.groups()] if found else s.fail("three numbers, SW_bits_base_shift")
     else:
         closing = ">" if s.take("<") else ")" if s.take("(") else ""
@@ -167,7 +170,7 @@ def read_swizzle(s: Scanner) -> Swizzle | None:
             s.expect(",", f" and the {name}: a swizzle is S<bits,base,shift>")
             numbers.append(_plain_number(s, name))
         s.expect(closing, ": a swizzle is S<bits,base,shift>")
-    unit = s.match(r"\[\s*([0-9]+)\s*b\s*\]")
+    unit = s.match(r"\[\s*([0-9]{1,9})\s*b\s*\]")
     try:
         return Swizzle(numbers[0], numbers[1], numbers[2], int(unit[1]) if unit else None)
     except LayoutError as e:
@@ -175,7 +178,7 @@ def read_swizzle(s: Scanner) -> Swizzle | None:
 
 
 def _plain_number(s: Scanner, name: str) -> int:
-    found = s.match(r"-?[0-9]{1,4}(?![0-9])")
+    found = s.match(r"-?[0-9]{1,3}(?![0-9])")
     return int(found[0]) if found else s.fail(f"the swizzle's {name}, a number")
 
 
@@ -198,7 +201,7 @@ def _dsl_pointer(s: Scanner, closing: bool = True) -> Pointer:
         s.fail("an element type such as bf16")
     space, align, swizzle = None, None, None
     while s.take(",") and not s.at('"'):
-        if found := s.match(r"align\s*<\s*([0-9]+)\s*>"):
+        if found := s.match(r"align\s*<\s*([0-9]{1,18})\s*>"):
             align = int(found[1])
         elif found_swizzle := read_swizzle(s):
             swizzle = counting(found_swizzle, 8)
@@ -270,7 +273,7 @@ def _quoted(s: Scanner) -> Any:
 
 
 def _values(s: Scanner) -> Values:
-    found = s.match(r"vector<([0-9]+)x([A-Za-z][A-Za-z0-9]*)>")
+    found = s.match(r"vector<([0-9]{1,18})x([A-Za-z][A-Za-z0-9]*)>")
     if found is None:
         s.fail("vector<count x type>")
     if not take_o(s):
@@ -300,6 +303,8 @@ def read_part(s: Scanner) -> Part:
         value = _python_repr(s, start, called[1])
         s.depth -= 1
         return Part(value, start)
+    if opens_type(s):
+        return Part(read_type(s), start)
     if (swizzle := read_swizzle(s)) is not None:
         if not s.match(r"_(?=[a-z])"):
             return Part(swizzle, start)
@@ -314,7 +319,7 @@ def read_part(s: Scanner) -> Part:
         return Part(read_tuple(s, read_entry), start)
     if found := s.match(_ITERATOR):
         return Part(Opaque(found[0] + (s.balanced() if s.at("(") else "")), start)
-    width = s.match(r"\[\s*([0-9]+)\s*b\s*\]")
+    width = s.match(r"\[\s*([0-9]{1,9})\s*b\s*\]")
     return Part(read_entry(s), start, int(width[1]) if width else None)
 
 
