@@ -38,28 +38,22 @@ def add(subparsers: Any) -> None:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "what", nargs="+", metavar="WHAT", help="what to draw; several kernels' handoffs make one graph"
-    )
+    parser.add_argument("what", nargs="+", metavar="WHAT", help="what to draw; several make one graph")
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="the suffix says the format: svg, html, txt, tex, gv, dot"
     )
     parser.add_argument(
-        "--format", choices=["svg", "html", "txt", "tex", *GRAPHS], help="where the suffix does not say it"
+        "--format", choices=["svg", "html", "txt", "tex", *GRAPHS], help="if the suffix does not say it"
     )
     parser.add_argument(
-        "--set", nargs="+", action="extend", default=[], metavar="KEY=VALUE", help="a handoff's settings"
+        "--set", nargs="+", action="extend", default=[], metavar="KEY=VALUE", help="settings of a handoff"
     )
-    parser.add_argument(
-        "--graph", action="store_true", help="the graph of buffers, copies and MMAs instead of the tiles"
-    )
+    parser.add_argument("--graph", action="store_true", help="the graph of writers, buffers and readers, not the tiles")
     parser.add_argument("--element", metavar="O[5,17]", help="follow one element through every handoff of a kernel")
     parser.add_argument("--tile", metavar="MxN", help="read the layout as (thread, value) -> coordinate of this tile")
     parser.add_argument("--bits", type=int, help="an element's width: draws the memory beside a layout")
     parser.add_argument("--colour", "--color", default="", metavar="COLUMN", help="what is coloured alike")
-    parser.add_argument(
-        "--palette", default="safe", choices=["safe", "mono"], help="safe for any colour vision, or greys"
-    )
+    parser.add_argument("--palette", default="safe", choices=["safe", "mono"], help="for any colour vision, or greys")
     parser.add_argument("--only", default="", metavar="CONDITIONS", help="keep some elements: 'warp=0 value<8'")
     parser.add_argument("--rows", type=_span, metavar="A:B", help="rows of the tile to draw")
     parser.add_argument("--cols", type=_span, metavar="A:B", help="columns of the tile to draw")
@@ -147,9 +141,7 @@ def _subject(what: str, settings: list[str]) -> Any:
         return sys.stdin.read() if what == "-" else what
     if len(found) != 1:
         names = ", ".join(f.__name__ for f in found)
-        raise LayoutError(
-            f"{what} has {len(found)} handoffs: {what}:NAME draws one ({names}), -o FILE.gv draws their graph"
-        )
+        raise LayoutError(f"{what} has {len(found)} handoffs: {what}:NAME draws one ({names}), -o FILE.gv all")
     return _made(found[0], settings)
 
 

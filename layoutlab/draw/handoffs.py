@@ -1,7 +1,7 @@
 """A handoff as three linked panels: the tile as its writer holds it, the memory, the tile as its reader takes it.
 
-Every number is evaluated from the handoff's own maps, element by element. The verdict's first counterexample is drawn as
-an arrow from where the element was written to where it is read.
+Every number is evaluated from the handoff's own maps, element by element. The verdict's first counterexample is drawn
+as an arrow from where the element was written to where it is read.
 """
 
 from __future__ import annotations
@@ -11,8 +11,21 @@ from typing import Any
 
 from layoutlab.draw.picture import MOST_CELLS, NOTHING, WRONG, Arrow, Band, Items, Line, Panel, Picture
 from layoutlab.draw.views import (
-    CHUNK_BYTES, CORE_ROWS, OWNER, TMEM_COLUMN_BITS, Choice, by_owner, chosen, kept, memory_panel, shared, tile_panel,
-    tmem_panel, with_places, with_warps,
+    CHUNK_BYTES,
+    CORE_ROWS,
+    OWNER,
+    TMEM_COLUMN_BITS,
+    WHOLE,
+    Choice,
+    by_owner,
+    chosen,
+    kept,
+    memory_panel,
+    shared,
+    tile_panel,
+    tmem_panel,
+    with_places,
+    with_warps,
 )  # fmt: skip
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.core import Handoff, verify
@@ -23,8 +36,7 @@ STEP_BITS = 256
 """Bits of K that one step of an MMA takes from each row."""
 
 
-
-def handoff_picture(what: Handoff | Verdict, choice: Choice = Choice()) -> Picture:
+def handoff_picture(what: Handoff | Verdict, choice: Choice = WHOLE) -> Picture:
     """A handoff, or the verdict about one, as linked panels; wrong elements are marked.
 
     >>> from layoutlab.handoff import *
@@ -79,7 +91,10 @@ def _items(made: Handoff, row: str, col: str) -> Items:
     wrote = {o: np.broadcast_to(x, t.shape) for o, x in made.writer.write.at(t=t, v=v).items()}
     nobody = np.full(len(lost), NOTHING)
     coordinates = {a: np.concatenate([where[a], x]) for a, x in _unflat(lost, extents).items()}
-    reads = {o: np.broadcast_to(x, coordinates[next(iter(extents))].shape) for o, x in made.reader.read.at(**coordinates).items()}
+    reads = {
+        o: np.broadcast_to(x, coordinates[next(iter(extents))].shape)
+        for o, x in made.reader.read.at(**coordinates).items()
+    }
     written = {o: np.concatenate([x, nobody]) for o, x in wrote.items()}
     same = np.logical_and.reduce([written[o] == reads.get(o, -2) for o in written])
     bits = made.tile.bits
@@ -88,11 +103,15 @@ def _items(made: Handoff, row: str, col: str) -> Items:
         "value": np.concatenate([v, nobody]),
         **coordinates,
     }
-    columns["instruction"] = np.where(columns["value"] < 0, NOTHING, columns["value"] // max(made.writer.bits // bits, 1))
+    columns["instruction"] = np.where(
+        columns["value"] < 0, NOTHING, columns["value"] // max(made.writer.bits // bits, 1)
+    )
     if len(extents) == 1:
         columns["0"] = 0 * columns[col]
     if len(extents) > 2:
-        columns["col"] = _flat({a: coordinates[a] for a in list(extents)[1:]}, {a: extents[a] for a in list(extents)[1:]})
+        columns["col"] = _flat(
+            {a: coordinates[a] for a in list(extents)[1:]}, {a: extents[a] for a in list(extents)[1:]}
+        )
     columns |= _place_columns(written, reads, bits)
     if made.reader.who == "the MMA" and len(extents) == 2:
         columns["step"] = coordinates[col] // (STEP_BITS // bits)
@@ -189,7 +208,11 @@ def _arrows(items: Items, panels: Sequence[Panel], placed: Claim) -> tuple[Arrow
     at = placed.witness
     if placed.verdict != "refuted" or at is None:
         return ()
-    found = [i for i, (t, v) in enumerate(zip(items["thread"], items["value"], strict=True)) if (t, v) == (at.thread, at.value)]
+    found = [
+        i
+        for i, (t, v) in enumerate(zip(items["thread"], items["value"], strict=True))
+        if (t, v) == (at.thread, at.value)
+    ]
     if not found or "lane" in items:
         return ()
     tile, memory, reader = panels

@@ -12,8 +12,24 @@ from typing import Any
 
 from layoutlab.draw.picture import Band, Items, Line, Picture
 from layoutlab.draw.views import (
-    OWNER, TMEM_COLUMN_BITS, Choice, as_grid, by_owner, chosen, grid_shape, kept, locations, memory_panel,
-    ownership_items, ownership_picture, shared, tile_panel, tmem_panel, with_places, with_warps,
+    OWNER,
+    TMEM_COLUMN_BITS,
+    WHOLE,
+    Choice,
+    as_grid,
+    by_owner,
+    chosen,
+    grid_shape,
+    kept,
+    locations,
+    memory_panel,
+    ownership_items,
+    ownership_picture,
+    shared,
+    tile_panel,
+    tmem_panel,
+    with_places,
+    with_warps,
 )  # fmt: skip
 from layoutlab.errors import LayoutError
 from layoutlab.int_tuple import flatten, modes, product
@@ -24,7 +40,7 @@ _SHORT = {"cta": "cta", "lane": "L", "column": "C", "byte": "", "location": ""}
 REGISTER: tuple[Line, ...] = ((("T", "thread"),), (("R", "value"),))
 
 
-def tmem_atom_picture(atom: Any, choice: Choice = Choice()) -> Picture:
+def tmem_atom_picture(atom: Any, choice: Choice = WHOLE) -> Picture:
     """A tcgen05.ld or st of one warp: lanes and columns of Tensor Memory, each word its thread and register.
 
     >>> from layoutlab.atoms.tmem import TmemAtom
@@ -43,7 +59,9 @@ def tmem_atom_picture(atom: Any, choice: Choice = Choice()) -> Picture:
         "bit": [w["column"] * TMEM_COLUMN_BITS for w in found],
     }
     items = kept(with_warps(items), choice, "lane", "column")
-    panel = tmem_panel(items, TMEM_COLUMN_BITS, REGISTER, "Tensor Memory of one warp: each word its thread and register")
+    panel = tmem_panel(
+        items, TMEM_COLUMN_BITS, REGISTER, "Tensor Memory of one warp: each word its thread and register"
+    )
     shown = Picture(
         choice.title or str(atom), items, [panel], choice.colour or "thread", coordinate=("lane", "column"), bits=32,
         words={"value": "register"},
@@ -51,7 +69,7 @@ def tmem_atom_picture(atom: Any, choice: Choice = Choice()) -> Picture:
     return chosen(shown, choice)
 
 
-def matrix_copy_picture(copy: Any, choice: Choice = Choice()) -> Picture:
+def matrix_copy_picture(copy: Any, choice: Choice = WHOLE) -> Picture:
     """An ldmatrix or stmatrix: which thread gives each row's address, and who has each element in a register."""
     rows, cols = copy.rows, copy.registers
     size = int(cols.size())
@@ -72,16 +90,30 @@ def matrix_copy_picture(copy: Any, choice: Choice = Choice()) -> Picture:
     items = kept(with_warps(items), choice, "row", "col")
     bands = ((), tuple(Band(i * wide, wide, f"matrix {i}") for i in range(copy.count)))
     given = tile_panel(
-        items, "row", "col", ((("T", "address"),),), "the thread that gives the row's address", "address", (0, wide), bands
+        items,
+        "row",
+        "col",
+        ((("T", "address"),),),
+        "the thread that gives the row's address",
+        "address",
+        (0, wide),
+        bands,
     )
-    held = tile_panel(items, "row", "col", OWNER, "registers: each element its thread and value", "tile", (tall, wide), bands)
+    held = tile_panel(
+        items, "row", "col", OWNER, "registers: each element its thread and value", "tile", (tall, wide), bands
+    )
     picture = Picture(
-        choice.title or str(copy), items, [given, held], choice.colour or "matrix", coordinate=("row", "col"), bits=copy.bits
+        choice.title or str(copy),
+        items,
+        [given, held],
+        choice.colour or "matrix",
+        coordinate=("row", "col"),
+        bits=copy.bits,
     )
     return chosen(picture, choice)
 
 
-def mma_picture(atom: Any, choice: Choice = Choice()) -> Picture:
+def mma_picture(atom: Any, choice: Choice = WHOLE) -> Picture:
     """An MMA's operands A (M,K) and B (N,K), and its accumulators C (M,N): each element its thread and value."""
     m, n, k = _mnk(atom)
     operands = (("A", atom.a, (m, k), "mk"), ("B", atom.b, (n, k), "nk"), ("C", atom.c, (m, n), "mn"))
@@ -89,7 +121,7 @@ def mma_picture(atom: Any, choice: Choice = Choice()) -> Picture:
     return _operands_picture(found, choice, _first_line(atom))
 
 
-def tiled_mma_picture(mma: Any, choice: Choice = Choice()) -> Picture:
+def tiled_mma_picture(mma: Any, choice: Choice = WHOLE) -> Picture:
     """A tiled MMA's operands and accumulators over its tile: the atom, repeated over threads and values.
 
     A thread's values count the atom's first, then the repetitions along the tile's first mode, then along the second.
@@ -149,18 +181,22 @@ def _operands_picture(found: dict[str, Items], choice: Choice, title: str) -> Pi
     for number, (letter, axes) in enumerate(letters.items()):
         here = [o == number for o in items["operand"]]
         if any(here):
-            shown = {c: [x if keep else 0 for x, keep in zip(v, here, strict=True)] for c, v in items.items()}
+            shown: Items = {c: [x if keep else 0 for x, keep in zip(v, here, strict=True)] for c, v in items.items()}
             tall, wide = (max(shown[a]) + 1 for a in axes)
             title_ = f"{letter}: {tall} x {wide} ({axes[0]}, {axes[1]})"
             panels.append(tile_panel(shown, axes[0], axes[1], OWNER, title_, letter.lower(), present=here))
     picture = Picture(
-        choice.title or title, items, panels, choice.colour or by_owner(items),
-        tuple(f"{p.title[0]}: {note}" for p in panels for note in shared(p)), coordinate=("operand", "m", "n", "k"),
+        choice.title or title,
+        items,
+        panels,
+        choice.colour or by_owner(items),
+        tuple(f"{p.title[0]}: {note}" for p in panels for note in shared(p)),
+        coordinate=("operand", "m", "n", "k"),
     )
     return chosen(picture, choice)
 
 
-def tmem_layout_picture(layout: Any, bits: int, choice: Choice = Choice(), title: str = "") -> Picture:
+def tmem_layout_picture(layout: Any, bits: int, choice: Choice = WHOLE, title: str = "") -> Picture:
     """A fragment in Tensor Memory: its coordinates, and the lanes and columns where they lie.
 
     Locations count elements of `bits` bits as CuTe's TMEM pointers do: a lane is 65536 columns of 32 bits further on.
@@ -190,11 +226,11 @@ def tmem_layout_picture(layout: Any, bits: int, choice: Choice = Choice(), title
     return chosen(picture, choice)
 
 
-def tiled_copy_picture(copy: Any, choice: Choice = Choice()) -> Picture:
+def tiled_copy_picture(copy: Any, choice: Choice = WHOLE) -> Picture:
     """A tiled copy: who has which element of the tile that its tiler cuts out of a tensor.
 
-    A tiler of two modes is the tile. One of a single mode, such as a nested accumulator's, is drawn with as many rows as
-    there are threads, unless the choice says the tile.
+    A tiler of two modes is the tile. One of a single mode, such as a nested accumulator's, is drawn with as many rows
+    as there are threads, unless the choice says the tile.
     """
     sizes = [n for n in (_tiler_size(mode) for mode in _tiler_modes(copy.tiler)) if n != 1]
     tile = choice.tile
@@ -206,8 +242,8 @@ def tiled_copy_picture(copy: Any, choice: Choice = Choice()) -> Picture:
     return ownership_picture(copy.tv, tile, replace(choice, title=title))
 
 
-def map_picture(table: Any, choice: Choice = Choice()) -> Picture:
-    """A table of digits over one or two axes: the grid of its indices, and the memory where it gives bytes, bits or lanes."""
+def map_picture(table: Any, choice: Choice = WHOLE) -> Picture:
+    """A table of digits over one or two axes: its indices, and the memory where it gives bytes, bits or lanes."""
     items, (row, col), bits = _indexed(table, choice)
     items = kept(items, choice, row, col)
     out = [o for o in table.rows if o in items and not (o == "bit" and {"byte", "column"} & items.keys())]
@@ -264,7 +300,7 @@ def _tmem_panels(items: Items, bits: int, where: tuple[Line, ...]) -> list[Any]:
     return panels
 
 
-def tmem_buffers_picture(buffers: Any, choice: Choice = Choice()) -> Picture:
+def tmem_buffers_picture(buffers: Any, choice: Choice = WHOLE) -> Picture:
     """Which buffers have which columns of Tensor Memory: a row for each buffer, a cell for 16 columns.
 
     >>> from layoutlab.atoms.tmem_buffers import Buffer, TmemBuffers
@@ -282,7 +318,7 @@ def tmem_buffers_picture(buffers: Any, choice: Choice = Choice()) -> Picture:
             items["column"].append(max(cell * unit, buffer.first))
             items["end"].append(min((cell + 1) * unit, buffer.end))
     title = f"columns of Tensor Memory, {unit} to a cell: each cell the first column and the one after the last"
-    panel = tile_panel(dict(items), "buffer", "cell", ((("", "column"),), (("", "end"),)), title, "memory")
+    panel = tile_panel({**items}, "buffer", "cell", ((("", "column"),), (("", "end"),)), title, "memory")
     labels = [buffer.name for buffer in named]
     panel = replace(
         panel, row_axis=replace(panel.row_axis, labels=labels),

@@ -1,7 +1,7 @@
 """Subjects: whatever a person has in hand, as a picture.
 
-A layout, an ownership map, a tiled copy, an MMA, an instruction of Tensor Memory, a handoff or its verdict; the text that
-a kernel printed; a live CuTe DSL object, by what it prints.
+A layout, an ownership map, a tiled copy, an MMA, an instruction of Tensor Memory, a handoff or its verdict; the text
+that a kernel printed; a live CuTe DSL object, by what it prints.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any
 
 from layoutlab.digits import Map
 from layoutlab.draw.picture import Picture
-from layoutlab.draw.views import Choice, layout_picture, ownership_picture
+from layoutlab.draw.views import WHOLE, Choice, layout_picture, ownership_picture
 from layoutlab.errors import LayoutError
 from layoutlab.layout import Layout
 from layoutlab.swizzle import ComposedLayout, Swizzle
 
 
-def picture_of(what: Any, choice: Choice = Choice()) -> Picture:
+def picture_of(what: Any, choice: Choice = WHOLE) -> Picture:
     """The picture of an object or of a text.
 
     >>> picture_of(Layout((4, 8), (8, 1))).panels[0].rows
@@ -105,8 +105,8 @@ def instruction(text: str) -> Any:
     >>> instruction("tcgen05.mma.m64n32")(m=17, n=3)
     {'cta': 0, 'lane': 33, 'column': 3}
 
-    tcgen05.mma's accumulator is named by m and n, its operand A in Tensor Memory by m, k and a width: tcgen05.mma.m128k64.b16;
-    two CTAs by .cta_group::2.
+    tcgen05.mma's accumulator is named by m and n, its operand A in Tensor Memory by m, k and a width,
+    tcgen05.mma.m128k64.b16; two CTAs by .cta_group::2.
     """
     if re.match(r"(ldmatrix|stmatrix)\b", text):
         return _matrix_copy(text)
@@ -132,7 +132,9 @@ def _datapath(text: str) -> Map:
 
     m = re.fullmatch(r"tcgen05\.mma(\.ws)?(?:\.cta_group::([12]))?\.m(\d+)(?:n(\d+)|k(\d+)(?:\.b(\d+))?)", text)
     if not m:
-        raise LayoutError(f"{text!r} names no tile of tcgen05.mma: tcgen05.mma.cta_group::2.m128n64, tcgen05.mma.m128k64.b16")
+        raise LayoutError(
+            f"{text!r} names no tile of tcgen05.mma: tcgen05.mma.cta_group::2.m128n64, tcgen05.mma.m128k64.b16"
+        )
     rows, group = int(m[3]), int(m[2] or 1)
     if m[4]:
         return accumulator(rows, int(m[4]), group, ws=bool(m[1]))

@@ -70,7 +70,9 @@ class _Drawing:
         self.picture, self.colours = picture, colours
         self.kinds = picture.classes()
         self.shared = 0  # rows of labels named so far
-        told = repr((picture.title, picture.notes, picture.colour, len(picture), [p.cells[:512] for p in picture.panels]))
+        told = repr(
+            (picture.title, picture.notes, picture.colour, len(picture), [p.cells[:512] for p in picture.panels])
+        )
         self.key = f"ll{crc32(told.encode()):08x}"
         """Names and styles of this picture alone: a notebook shows several in one page."""
 
@@ -178,7 +180,9 @@ class _Drawing:
         rows = max((len(h) for h in panel.row_axis.labels), default=0)
         bands = max((len(b.text) for b in panel.row_axis.bands), default=0)
         rows_name = len(panel.row_axis.name) + 2 if panel.row_axis.name else 0
-        left = max(round(rows * LETTER + 5) + (round(bands * LETTER + 8) if bands else 0), round(rows_name * LETTER + 5))
+        left = max(
+            round(rows * LETTER + 5) + (round(bands * LETTER + 8) if bands else 0), round(rows_name * LETTER + 5)
+        )
         top = 16 + HEAD * (bool(panel.col_axis.bands) + bool(panel.col_axis.labels) + bool(panel.col_axis.name))
         return _Frame(panel, x, y, left, top, width, height)
 

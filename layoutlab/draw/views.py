@@ -1,8 +1,8 @@
 """Views: a layout, an ownership map, a tile in memory, each as panels over one table of items.
 
-The panels of a tile in shared memory stand for its three readers: the writing threads, who see coordinates and own them;
-the memory, which sees rows of 128 bytes under 32 banks; and the reading unit, which sees instruction steps and core
-matrices of 8 rows by 16 bytes.
+The panels of a tile in shared memory stand for its three readers: the writing threads, who see coordinates and own
+them; the memory, which sees rows of 128 bytes under 32 banks; and the reading unit, which sees instruction steps and
+core matrices of 8 rows by 16 bytes.
 """
 
 from __future__ import annotations
@@ -52,6 +52,10 @@ class Choice:
     tile: tuple[int, ...] | None = None
 
 
+WHOLE = Choice()
+"""Everything, as its kind is usually drawn."""
+
+
 # -- tables of items ---------------------------------------------------------------------------------------------------
 
 
@@ -70,7 +74,7 @@ def locations(layout: Layout | ComposedLayout) -> list[Any]:
         return [layout(i) for i in range(int(outer.size()))]  # type: ignore[arg-type]
     values = [layout.offset if isinstance(layout, ComposedLayout) else 0]
     for extent, stride in outer.leaves():
-        values = [base + i * stride for i in range(extent) for base in values]  # type: ignore[operator]
+        values = [base + i * stride for i in range(extent) for base in values]
     if not isinstance(layout, ComposedLayout) or layout.inner is None:
         return values
     if isinstance(layout.inner, Swizzle):
@@ -170,15 +174,19 @@ def memory_panel(
 ) -> Panel:
     """The items where they lie: rows of 128 bytes, a cell for each `bits` bits, the 32 banks as headings.
 
-    Rows that hold nothing are left out, with one empty row in their place; `also` names bytes whose rows stay. Heavy lines
-    stand every 16 bytes. An item at a negative byte lies nowhere.
+    Rows that hold nothing are left out, with one empty row in their place; `also` names bytes whose rows stay. Heavy
+    lines stand every 16 bytes. An item at a negative byte lies nowhere.
     """
+    if ROW_BYTES * 8 % bits:
+        raise LayoutError(f"{title}: a row of {ROW_BYTES} bytes is no whole number of {bits}-bit elements")
     slots = ROW_BYTES * 8 // bits
     used = sorted({b // ROW_BYTES for b in (*items[at], *also) if b >= 0})
     shown = _with_gaps(used)
     place = {row: i for i, row in enumerate(shown) if row is not None}
     sub = items.get("bit")
-    inside = [b % ROW_BYTES * 8 for b in items[at]] if sub is None or at != "byte" else [b % (ROW_BYTES * 8) for b in sub]
+    inside = (
+        [b % ROW_BYTES * 8 for b in items[at]] if sub is None or at != "byte" else [b % (ROW_BYTES * 8) for b in sub]
+    )
     cells = [
         place[b // ROW_BYTES] * slots + i // bits if b >= 0 else NOTHING for b, i in zip(items[at], inside, strict=True)
     ]
@@ -238,7 +246,9 @@ def tmem_panel(items: Items, bits: int, lines: tuple[Line, ...], title: str) -> 
         for lane, slot in zip(items["lane"], slots, strict=True)
     ]
     grid, more = filled(cells, rows * cols, title)
-    quarters = {q: [i for i, lane in enumerate(shown) if lane is not None and lane // TMEM_QUARTER == q] for q in range(4)}
+    quarters = {
+        q: [i for i, lane in enumerate(shown) if lane is not None and lane // TMEM_QUARTER == q] for q in range(4)
+    }
     warps = tuple(Band(r[0], r[-1] - r[0] + 1, f"warp {q}") for q, r in quarters.items() if r)
     columns = tuple(Band(i * per, per, str(first // per + i)) for i in range(cols // per))
     return Panel(
@@ -273,7 +283,7 @@ def _within(bands: Iterable[Band], start: int, count: int) -> tuple[Band, ...]:
 # -- layouts -----------------------------------------------------------------------------------------------------------
 
 
-def layout_picture(layout: Layout | ComposedLayout, choice: Choice = Choice()) -> Picture:
+def layout_picture(layout: Layout | ComposedLayout, choice: Choice = WHOLE) -> Picture:
     """A layout as the grid of its coordinates, each cell its location; with `bits`, the memory beside it.
 
     >>> picture = layout_picture(Layout((2, 3), (3, 1)))
@@ -292,6 +302,8 @@ def layout_picture(layout: Layout | ComposedLayout, choice: Choice = Choice()) -
         values, lines = {"location": found}, ((("", "location"),),)
     items |= values
     if choice.bits and "location" in items:
+        if min(found) < 0:
+            raise LayoutError(f"{layout} has the location {min(found)}: before the memory's first byte")
         items |= {"byte": [v * choice.bits // 8 for v in found]}
         items |= {"bit": [v * choice.bits for v in found]} if choice.bits < 8 else {}
         items = with_places(items)
@@ -314,7 +326,7 @@ def _coordinate_columns(found: Sequence[Any]) -> tuple[Items, tuple[Line, ...]]:
     if not all(isinstance(x, int) for x in parts[0]):
         raise LayoutError(f"the coordinates start at {to_text(found[0])}: give the symbols numbers to draw it")
     names = [f"c{i}" for i in range(max(map(len, parts)))]
-    columns: Items = {n: [int(p[i]) if i < len(p) else 0 for p in parts] for i, n in enumerate(names)}  # type: ignore[arg-type]
+    columns: Items = {n: [int(p[i]) if i < len(p) else 0 for p in parts] for i, n in enumerate(names)}
     return columns, (tuple((",", n) if i else ("", n) for i, n in enumerate(names)),)
 
 
@@ -333,8 +345,8 @@ def as_grid(layout: Layout) -> Layout:
     >>> as_grid(Layout((4, (2, 3), 5))).shape, as_grid(Layout(((128, 16), 1, (4, 2)))).shape, as_grid(Layout(8)).shape
     ((4, (2, 3, 5)), (128, (16, 4, 2)), (1, 8))
 
-    Mode 0 is the rows and the others the columns. An MMA operand's ((M,K),rest M,rest K,...) has M and K apart; modes of
-    extent 1 are nothing.
+    Mode 0 is the rows and the others the columns. An MMA operand's ((M,K),rest M,rest K,...) has M and K apart; modes
+    of extent 1 are nothing.
     """
     parts = list(layout)
     if len(parts) >= 3 and parts[0].rank() == 2:
@@ -376,7 +388,7 @@ def ownership_items(owner: Layout, tile: Sequence[int], names: Sequence[str] = (
     }
     if found and isinstance(found[0], tuple):
         coords = [flatten(found[i]) for i in order]
-        return {**items, **{n: [int(c[i]) if i < len(c) else 0 for c in coords] for i, n in enumerate(names)}}  # type: ignore[arg-type]
+        return {**items, **{n: [int(c[i]) if i < len(c) else 0 for c in coords] for i, n in enumerate(names)}}
     step, out = 1, dict(items)
     for n, (name, extent) in enumerate(zip(names, tile, strict=False)):
         last = n == len(tile) - 1
@@ -386,7 +398,7 @@ def ownership_items(owner: Layout, tile: Sequence[int], names: Sequence[str] = (
 
 
 def ownership_picture(
-    owner: Layout, tile: Sequence[int], choice: Choice = Choice(), names: Sequence[str] = ("m", "k")
+    owner: Layout, tile: Sequence[int], choice: Choice = WHOLE, names: Sequence[str] = ("m", "k")
 ) -> Picture:
     """Who owns what: the tile as a grid, each cell its thread and value.
 
