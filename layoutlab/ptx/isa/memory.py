@@ -95,8 +95,8 @@ class Space:
     def loaded(self, f: Frame, index: Array, width: int, count: int, ins: Instruction) -> None:
         """Called when words were read."""
 
-    def stored(self, f: Frame, index: Array, width: int, count: int, ins: Instruction) -> None:
-        """Called when words were written."""
+    def stored(self, f: Frame, index: Array, width: int, values: list[Array], ins: Instruction) -> None:
+        """Called when words were written, with what each thread wrote."""
 
 
 class SharedSpace(Space):
@@ -132,14 +132,16 @@ class SharedSpace(Space):
                 )
                 return
 
-    def stored(self, f: Frame, index: Array, width: int, count: int, ins: Instruction) -> None:
+    def stored(self, f: Frame, index: Array, width: int, values: list[Array], ins: Instruction) -> None:
         flags = f.wave.shared.flags[width]
         whole = _ALL_WRITTEN[width]
-        for k in range(count):
+        for k in range(len(values)):
             flags[index + k] = whole
         record = f.wave.services.provenance
         if record is not None:
-            record.shared_store(ins, (index * width).ravel(), thread_list(f).ravel(), width * count)
+            words = [np.broadcast_to(value, index.shape).astype(WORD_TYPES[width]).ravel() for value in values]
+            data = np.stack(words, axis=-1).view(np.uint8)
+            record.shared_store(ins, (index * width).ravel(), thread_list(f).ravel(), data)
 
 
 _ALL_WRITTEN: dict[int, Any] = {w: int.from_bytes(b"\x01" * w, "little") for w in WORD_TYPES}
@@ -278,7 +280,7 @@ class Access:
         words = space.words(f, self.width, at)
         for k, value in enumerate(values):
             words[index + k if k else index] = value
-        space.stored(f, index, self.width, self.count, self.ins)
+        space.stored(f, index, self.width, values, self.ins)
 
     def _load_by_buffer(self, f: Frame, at: Array) -> list[Array]:
         dtype = WORD_TYPES[self.width]
@@ -484,7 +486,8 @@ def _atomic(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
                 words[index + k] = function(words[index + k], operand[i])
         if isinstance(space, SharedSpace):
             final = space.index(f, at, dtype.itemsize, count, ins)
-            space.stored(f, final, dtype.itemsize, count, ins)
+            words = space.words(f, dtype.itemsize, at)
+            space.stored(f, final, dtype.itemsize, [words[final + k] for k in range(count)], ins)
         elif isinstance(space, GlobalSpace):
             f.wave.version += 1
         if returns:
