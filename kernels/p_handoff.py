@@ -15,16 +15,20 @@ an SM100 CTA. TMEM: kv columns of S and head_dim of O, at most all 512.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
+from typing import Any
 
 import cutlass
 import cutlass.cute as cute
 from cutlass import const_expr, range_constexpr
 from cutlass.cute.nvgpu import OperandMajorMode, tcgen05
+from cutlass.cute.runtime import make_ptr
 from cutlass.experimental.primitives import tcgen05_fence
 from cutlass.memory import SmemAllocator
 from cutlass.tensor_utils import LayoutEnum
 from cutlass.utils import blackwell_helpers as sm100
+
 from layoutlab.kernels.p_settings import ROWS, PSettings
 
 DTYPES = {
@@ -84,7 +88,8 @@ class PHandoff:
         p_start = p_buffer + self.settings.base
         sP = cute.make_tensor(cute.recast_ptr(p_start, sP_layout.inner, self.dtype), sP_layout.outer)
         sP_write = self.write_view(p_start, sP_layout)
-        self.note(sP_layout=sP_layout, sP=sP, sP_write=sP_write, pv_mma=pv_mma)
+        self.note(p_buffer=p_buffer, sP_layout=sP_layout, sP=sP, sP_write=sP_write)
+        self.note(pv_mma=pv_mma, element_bits=self.dtype.width)
 
         if warp == 0:
             cute.arch.alloc_tmem(self.tmem_columns, tmem_holder)
@@ -157,8 +162,7 @@ class PHandoff:
         thread_copy = cute.make_tiled_copy_tv(atom, threads, cute.make_layout((width, 1))).get_slice(row)
         tVgV = thread_copy.partition_S(mV)
         tVsV = thread_copy.partition_D(cute.make_tensor(sV.iterator, as_matrix(sV.layout)))
-        for i in range_constexpr(cute.size(tVgV, mode=[2])):
-            cute.copy(atom, tVgV[None, None, i], tVsV[None, None, i])
+        cute.copy(atom, tVgV, tVsV)
 
     @cute.jit
     def put_s(self, row: cutlass.Int32, tSgS: cute.Tensor, tStS: cute.Tensor):
@@ -190,6 +194,7 @@ class PHandoff:
         tTMEM_LOADcS = thread_load.partition_D(tScS)
         self.note(
             tmem_load=tmem_load,
+            tmem_load_tiler=tmem_load.tiler_mn,
             tmem_load_tv=tmem_load.layout_dst_tv_tiled,
             tTMEM_LOADtS=tTMEM_LOADtS,
             tTMEM_LOADcS=tTMEM_LOADcS,
@@ -241,22 +246,29 @@ class PHandoff:
             coordinates = with_outer(coordinates, as_accumulator(coordinates.layout))
         tiled_store = self.make_store(tmem_load, outer_of(sP_matrix), pv_mma)
         thread_store = tiled_store.get_slice(row)
-        tRS_sP = thread_store.partition_D(sP_matrix)
         self.note(
             tiled_store=tiled_store,
+            tiled_store_tiler=tiled_store.tiler_mn,
             tiled_store_tv=tiled_store.layout_dst_tv_tiled,
             sP_matrix=sP_matrix,
-            tRS_sP=tRS_sP,
             tRS_cP=[tiled_store.get_slice(thread).partition_D(coordinates) for thread in WATCHED_THREADS],
         )
-        if const_expr(self.settings.store == "tiled_copy_c"):
+        if const_expr(self.settings.store == "composition_raw" and isinstance(sP_matrix.layout, cute.ComposedLayout)):
+            # The DSL cannot partition a swizzled layout by this copy; its coordinates say the same places.
+            tRS_cP = thread_store.partition_D(coordinates)
+            for v in range_constexpr(cute.size(rP)):
+                sP_matrix[tRS_cP[v]] = rP[v]
+        elif const_expr(self.settings.store == "tiled_copy_c"):
             # The copy has one thread and a whole tile of values: storing all of them from all threads takes minutes to
             # compile. A thread holds kv values, so it stores those, at the first kv of the places that it claims.
+            tRS_sP = thread_store.partition_D(sP_matrix)
+            self.note(tRS_sP=tRS_sP)
             for v in range_constexpr(cute.size(rP)):
                 tRS_sP[v] = rP[v]
         else:
+            tRS_sP = thread_store.partition_D(sP_matrix)
             tRS_rP = cute.make_tensor(rP.iterator, cute.make_layout(tRS_sP.shape))
-            self.note(tRS_rP=tRS_rP)
+            self.note(tRS_sP=tRS_sP, tRS_rP=tRS_rP)
             cute.copy(tiled_store, tRS_rP, tRS_sP)
 
     def make_store(self, tmem_load: cute.TiledCopy, sP_matrix: cute.Layout, pv_mma: cute.TiledMma) -> cute.TiledCopy:
@@ -279,7 +291,7 @@ class PHandoff:
         """Issues the PV MMA, one instruction for each step along k."""
         tOrP = pv_mma.make_fragment_A(sP)
         tOrV = pv_mma.make_fragment_B(sV)
-        self.note(tOrP=tOrP, tOrV=tOrV, tOtO=tOtO)
+        self.note(tOrP_layout=tOrP.layout, tOrV_layout=tOrV.layout, tOtO=tOtO)
         for k in range_constexpr(cute.size(tOrP, mode=[2])):
             pv_mma.set(tcgen05.Field.ACCUMULATE, k != 0)
             cute.gemm(pv_mma, tOtO, tOrP[None, None, k, 0], tOrV[None, None, k, 0], tOtO)
@@ -298,8 +310,32 @@ class PHandoff:
             cute.autovec_copy(rO, tTMEM_LOADgO[None, i, None, None])
 
 
+def compile_kernel(settings: PSettings, note: Note = ignore) -> Any:
+    """Compiles one variant for sm_100a, without a GPU; the result keeps its PTX as `compiled.artifacts.PTX`.
+
+    The compiled object takes pointers in the order S, V, O: see `pointers`. Under CUTE_DSL_DRYRUN=1 it is None: only
+    `note` hears anything.
+    """
+    with tempfile.TemporaryDirectory() as folder:  # the DSL writes the PTX that it keeps to a file as well
+        options = f"--gpu-arch=sm_100a --keep-ptx --dump-dir={folder}"
+        return cute.compile(PHandoff(settings, note), *pointers(settings, 0, 0, 0), options=options)
+
+
+def pointers(settings: PSettings, S: int, V: int, O: int) -> tuple[Any, Any, Any]:  # noqa: E741
+    """The kernel's arguments from three addresses, 16-byte aligned (`array.ctypes.data` of numpy arrays, for a replay).
+
+    S is (128, kv) float32, V (kv, head_dim) of the settings' type, O (128, head_dim) float32, all row-major. Where
+    numpy lacks the type, V is an ml_dtypes array or its bits as uint16 or uint8.
+    """
+    kinds = (cutlass.Float32, DTYPES[settings.dtype], cutlass.Float32)
+    return tuple(
+        make_ptr(kind, address, cute.AddressSpace.gmem, assumed_align=16)
+        for kind, address in zip(kinds, (S, V, O), strict=True)
+    )
+
+
 def as_matrix(operand: cute.Layout, k_order: str = "012") -> cute.Layout:
-    """One stage of an MMA operand's layout ((MN,K0),1,(K1,K2),1) as the matrix (MN,(K0,(K1,K2))), or with K2 before K1."""
+    """One stage of an MMA operand's layout ((MN,K0),1,(K1,K2),1) as the matrix (MN,(K0,(K1,K2))); K2 first for 021."""
     k_shape, k_stride = operand.shape[2], operand.stride[2]
     if k_order == "021":
         k_shape, k_stride = k_shape[::-1], k_stride[::-1]

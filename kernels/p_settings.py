@@ -1,6 +1,6 @@
 """PSettings: what can be chosen about the P handoff kernel, without importing CuTe DSL.
 
-A kernel variant is one value of this class; `PSettings()` is the right one, and the planted faults are each one field away.
+A kernel variant is one value of this class; `PSettings()` is the right one, the planted faults are each one field away.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class PSettings:
 composition_raw; did you mean composition?
 
     `store` is the route from registers to shared memory; `tiled_copy_c` and `composition_raw` are planted faults.
-    `write_swizzle` is how the writer swizzles: addresses (right), nothing, element offsets, or byte offsets from the tile's base.
-    `k_order` is the order in which the writer takes the parts of k: 021 is a planted fault, where the layout has such parts.
+    `write_swizzle` is what the writer swizzles: addresses (right), nothing, element offsets, or byte offsets from the
+    tile's base. `k_order` is the order in which the writer takes the parts of k: 021 is a planted fault.
     `base` is the byte offset of sP inside a 1024-byte aligned buffer, a multiple of 16.
     `first_warp` is the first softmax warp; with 1, threads 32..159 own rows by tid - 32, which TMEM forbids.
     """
@@ -73,7 +73,7 @@ composition_raw; did you mean composition?
 
     @classmethod
     def parse(cls, values: dict[str, object]) -> PSettings:
-        """The settings that a dictionary of names and values (text or numbers) asks for; the rest have their defaults."""
+        """The settings that a dictionary of names and values (text or numbers) asks for, and defaults for the rest."""
         names = {field.name: type(field.default) for field in fields(cls)}
         for name in values:
             if name not in names:

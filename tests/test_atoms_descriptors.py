@@ -13,6 +13,7 @@ import pytest
 import layoutlab.atoms.descriptors as module
 from layoutlab.atoms.descriptors import SmemDescriptor
 from layoutlab.errors import LayoutError
+from layoutlab.witnesses import hold
 
 DATA = Path(__file__).parent / "data"
 
@@ -38,6 +39,7 @@ def test_every_silicon_record():
     for config, element in records():
         read = described(config).addresses(64, 16, 16, "MN" if config["mn_major"] else "K")
         assert np.array_equal(read, element.astype(np.int64) * 2), config
+    hold("matrix descriptor, addresses read", "H200", len(records()))
 
 
 @pytest.mark.parametrize("fault", ["no base offset", "swizzle from the start", "lbo for sbo"])
@@ -61,7 +63,8 @@ def test_silicon_records_tell_a_wrong_rule(fault):
 
 
 def canonical(swizzle, major, bits, lbo, sbo, mn, k):
-    """CUTLASS's table of canonical layouts, written again from its comments: element offsets, then Swizzle<b,m,s> on bytes."""
+    """CUTLASS's table of canonical layouts, written again from its comments: element offsets, then Swizzle<b,m,s> on
+    bytes."""
     t = 128 // bits
     lead, stride = lbo * 8 // bits, sbo * 8 // bits
     w = {0: 1, 32: 2, 64: 4, 128: 8, "128_32b": 8}[swizzle]
@@ -134,7 +137,7 @@ def test_words_no_architecture_defines(word, arch, why):
 @pytest.mark.parametrize(
     "fields, why",
     [
-        (dict(start=8, lbo=0, sbo=1024, swizzle=128), "start is 8 bytes.*>> 4"),
+        (dict(start=8, lbo=0, sbo=1024, swizzle=128), r"start is 8 bytes.*>> 4"),
         (dict(start=0, lbo=0, sbo=1 << 18, swizzle=128), "sbo is 262144"),
         (dict(start=0, lbo=-16, sbo=0, swizzle=128), "lbo is -16"),
         (dict(start=0, lbo=0, sbo=1024, swizzle=96), "swizzle is 96"),
@@ -148,9 +151,8 @@ def test_fields_no_word_holds(fields, why):
 
 def test_d1_k_major_steps():
     """D1: +2 units of 16 bytes inside 64 elements, +1024 units at the next 64; the SBO field is 64, LBO is not read."""
-    offsets = lambda m, k: 2 * (m * 64 + k % 64 + k // 64 * 8192)  # noqa: E731  S<3,4,3> o ((128,16),1,(4,2)):((64,1),0,(16,8192))
     m, k = np.indices((128, 128))
-    byte = offsets(m, k)
+    byte = 2 * (m * 64 + k % 64 + k // 64 * 8192)  # S<3,4,3> o ((128,16),1,(4,2)):((64,1),0,(16,8192))
     byte ^= byte >> 3 & 0x70
     desc = SmemDescriptor(0, 0, 1024, 128)
     assert desc.encode("sm_100") >> 32 & 0x3FFF == 64
@@ -165,9 +167,9 @@ def test_d2_field_and_bytes_mixed_up():
     """D2: a field of 1024 (16384 bytes) where 64 is right, and 64 bytes where 1024 is right."""
     desc = SmemDescriptor.decode(0x4000404000000000 & ~(0x3FFF << 32) | 1024 << 32, "sm_100")
     assert desc.sbo == 16384
-    with pytest.raises(LayoutError, match="last byte.*sbo is 16384 bytes.*field of 1024.*bytes >> 4.*write 64"):
+    with pytest.raises(LayoutError, match=r"last byte.*sbo is 16384 bytes.*field of 1024.*bytes >> 4.*write 64"):
         desc.check(128, 16)
-    with pytest.raises(LayoutError, match="both read at byte.*sbo is 64 bytes.*bytes >> 4.*sbo is 1024"):
+    with pytest.raises(LayoutError, match=r"both read at byte.*sbo is 64 bytes.*bytes >> 4.*sbo is 1024"):
         SmemDescriptor(0, 0, 64, 128).check(128, 16)
     assert SmemDescriptor(0, 0, 1024, 128).check(128, 16).size == 128 * 16
 
@@ -183,7 +185,8 @@ def test_d3_atoms(swizzle, k):
 
 
 def test_d5_mn_major_b():
-    """D5: (((64,2),16),1,4,2):(((1,4096),64),0,1024,8192), SW128 on bytes: LBO field 512, SBO field 64, K step 128 units."""
+    """D5: (((64,2),16),1,4,2):(((1,4096),64),0,1024,8192), SW128 on bytes: LBO field 512, SBO field 64, K step 128
+    units."""
     desc = SmemDescriptor(0, 512 * 16, 64 * 16, 128)
     n, k = np.indices((128, 64))
     byte = 2 * (n % 64 + n // 64 * 4096 + k * 64)

@@ -104,7 +104,7 @@ def as_digits(x: AnyLayout) -> Map:
     Refuses what a table cannot hold: unknowns, and carries into a swizzle.
     """
     outer, offset = (x, 0) if isinstance(x, Layout) else (x.outer, x.offset)
-    names = {path for path, _ in amounts(offset).items()} | {_path(d) for _, d in outer.leaves()}
+    names = {path for path, _ in amounts(offset).items()} | {_path(d) for _, d in outer.leaves()} or {()}
     table = beside(*(_part(outer, path).map(to_text(path), "i") for path in sorted(names)))
     for path, value in amounts(offset).items():
         if not isinstance(value, int):

@@ -24,13 +24,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from layoutlab.atoms.modes import thread_value
 from layoutlab.digits import Map, beside, strided_over
 from layoutlab.errors import LayoutError
-
-if TYPE_CHECKING:
-    from layoutlab.layout import Layout
+from layoutlab.layout import Layout
 
 Direction = Literal["ld", "st"]
 Shape = Literal["32x32b", "16x64b", "16x128b", "16x256b", "16x32bx2"]
@@ -76,8 +75,8 @@ class TmemAtom:
     layoutlab.errors.LayoutError: 16x256b.x64 would move 256 registers a thread, and 128 is the most: x32 at most
 
     packed is `.pack::16b` of a load and `.unpack::16b` of a store: a register's two halves are the low halves of two
-    neighbouring columns. half_split is the immediate of 16x32bx2, in columns; by default the columns of one half, so that
-    the two halves lie side by side. Raises LayoutError for what the ISA does not have.
+    neighbouring columns. half_split is the immediate of 16x32bx2, in columns; by default the columns of one half, so
+    that the two halves lie side by side. Raises LayoutError for what the ISA does not have.
     """
 
     direction: Direction
@@ -116,7 +115,8 @@ class TmemAtom:
         True
         """
         m = re.fullmatch(
-            r"(?:tcgen05\.(ld|st)\.)?(?:sync\.aligned\.)?(\w+)\.x(\d+)(\.pack::16b|\.unpack::16b)?(?:\.b32)?", text.strip()
+            r"(?:tcgen05\.(ld|st)\.)?(?:sync\.aligned\.)?(\w+)\.x(\d+)(\.pack::16b|\.unpack::16b)?(?:\.b32)?",
+            text.strip(),
         )
         if not m:
             raise LayoutError(f'{text!r} names no tcgen05 load or store: "32x32b.x32", say')
@@ -199,6 +199,28 @@ class TmemAtom:
             raise LayoutError(f"{bits}-bit values do not fill a 32-bit register")
         return [(WORD_BITS // bits, 0, WORD_BITS if self.packed else bits)]
 
+    def steps(self, columns: int) -> int:
+        """How many of these cover so many columns; refuses where the last one would reach past them.
+
+        >>> TmemAtom("ld", "32x32b", 16).steps(48)
+        3
+        >>> TmemAtom("ld", "32x32b", 32).steps(48)
+        Traceback (most recent call last):
+        layoutlab.errors.LayoutError: tcgen05.ld.32x32b.x32 over 48 columns spans 64: x16 divides them, 3 steps
+        """
+        if columns % self.columns == 0:
+            return columns // self.columns
+        spanned = -(-columns // self.columns) * self.columns
+        fits = [
+            r
+            for r in (1 << i for i in range(8))
+            if r < self.repeat and columns % (self.columns // self.repeat * r) == 0
+        ]
+        hint = (
+            f": x{fits[-1]} divides them, {columns // (self.columns // self.repeat * fits[-1])} steps" if fits else ""
+        )
+        raise LayoutError(f"{self} over {columns} columns spans {spanned}{hint}")
+
     def tile(self, bits: int = 32) -> tuple[int, int]:
         """(lanes, elements along the columns) of the rectangle from the first to the last element."""
         return self.lanes, self.columns if self.packed else self.columns * (WORD_BITS // bits)
@@ -211,21 +233,13 @@ class TmemAtom:
         >>> print(TmemAtom("ld", "16x256b", 1).tv_layout())
         ((4,8),(2,2)):((32,1),(16,8))
         """
-        from layoutlab.layout import Layout
-
         threads, registers = self._modes()
         columns_an_element = 1 if self.packed else WORD_BITS // bits  # elements in a column
         modes = [
             [(n, lane + self.lanes * c * columns_an_element) for n, lane, c in group] for group in (threads, registers)
         ]
         modes[1].insert(0, (self._inside(bits)[0][0], self.lanes))
-        return Layout(*(tuple(_nested(group, i) for group in modes) for i in (0, 1)))
-
-
-def _nested(modes: list[tuple[int, int]], item: int) -> int | tuple[int, ...]:
-    """Extents or strides of a mode, those of extent 1 left out."""
-    kept = [m[item] for m in modes if m[0] > 1] or [modes[0][item]]
-    return kept[0] if len(kept) == 1 else tuple(kept)
+        return thread_value(*modes)
 
 
 def _map(outputs: tuple[str, str], **axes: tuple[_Mode, ...] | list[_Mode]) -> Map:
@@ -243,7 +257,7 @@ def check_warp(warp: int, lane: int, lanes: int = WARP_LANES) -> None:
     >>> check_warp(warp=5, lane=32)
     >>> check_warp(warp=2, lane=0)
     Traceback (most recent call last):
-    layoutlab.errors.LayoutError: warp 2 reaches lanes 64 to 95 (32 * (warp % 4) on), not lanes 0 to 31: warps 0, 4, 8, 12 do
+    layoutlab.errors.LayoutError: warp 2 reaches lanes 64 to 95, not lanes 0 to 31: those are of warps 0, 4, 8, 12
 
     warp is the warp's index in its block. Source: PTX ISA, "tcgen05.ld", access restrictions.
     """
@@ -251,6 +265,6 @@ def check_warp(warp: int, lane: int, lanes: int = WARP_LANES) -> None:
     if not first <= lane <= lane + lanes <= first + WARP_LANES:
         quarter = lane // WARP_LANES
         raise LayoutError(
-            f"warp {warp} reaches lanes {first} to {first + WARP_LANES - 1} (32 * (warp % 4) on), "
-            f"not lanes {lane} to {lane + lanes - 1}: warps {', '.join(str(4 * i + quarter) for i in range(4))} do"
+            f"warp {warp} reaches lanes {first} to {first + WARP_LANES - 1}, not lanes {lane} to {lane + lanes - 1}: "
+            f"those are of warps {', '.join(str(4 * i + quarter) for i in range(4))}"
         )

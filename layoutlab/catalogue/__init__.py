@@ -1,0 +1,26 @@
+"""The named handoffs, each written with the API that a user's own file has.
+
+>>> from layoutlab.handoff import verify
+>>> verify(named("sP")(kv=64)).proved
+True
+"""
+
+from __future__ import annotations
+
+from layoutlab.catalogue.sp import sP
+from layoutlab.errors import LayoutError
+from layoutlab.handoff.core import HandoffFunction
+from layoutlab.handoff.settings import nearest
+
+__all__ = ["CATALOGUE", "named", "sP"]
+
+CATALOGUE: dict[str, HandoffFunction] = {function.__name__: function for function in (sP,)}
+
+
+def named(name: str) -> HandoffFunction:
+    """The handoff of that name; refuses another one with the nearest that there is."""
+    if name not in CATALOGUE:
+        raise LayoutError(
+            f"no handoff is called {name}{nearest(name, list(CATALOGUE))} (there are: {', '.join(CATALOGUE)})"
+        )
+    return CATALOGUE[name]

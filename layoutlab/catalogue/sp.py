@@ -1,0 +1,72 @@
+"""sP: softmax threads hand P to the tensor core through shared memory (SM100 attention, O = P V).
+
+    S in TMEM -> tcgen05.ld -> registers -> P, converted -> st.shared -> sP -> tcgen05.mma, operand A
+
+Each of 128 threads holds one row of S after the load. P lies in shared memory as `make_smem_layout_a` lays out an MMA's
+operand A, and the MMA reads it by one descriptor for every 32 bytes of K. The first three store routes are right; the
+other two, and most settings, are what goes wrong in practice, one field away from the right one.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from layoutlab.algebra import composition, zipped_divide
+from layoutlab.handoff import Handoff, Owner, Smem, Tile, Writer, handoff, smem, store, tcgen05_ld, umma_a
+from layoutlab.handoff.operand import SmemOperand
+from layoutlab.layout import Layout, make_layout
+from layoutlab.swizzle import ComposedLayout
+
+ROWS = 128
+BITS = {"bf16": 16, "f16": 16, "e4m3": 8, "e5m2": 8}
+VECTOR_BITS = 128
+"""What the two copy routes emit: 16-byte st.shared.v4.b32."""
+
+
+@handoff
+def sP(
+    store: Literal["coordinate", "composition", "tiled_copy_d", "tiled_copy_c", "composition_raw"] = "coordinate",
+    write_swizzle: Literal["absolute", "none", "elements", "relative"] = "absolute",
+    k_order: Literal["012", "021"] = "012",
+    base: int = 0,
+    kv: Literal[64, 128, 256] = 128,
+    head_dim: Literal[64, 128, 256] = 64,
+    dtype: Literal["bf16", "f16", "e4m3", "e5m2"] = "bf16",
+    load: Literal["x16", "x32", "x64"] = "x32",
+    first_warp: Literal[0, 1] = 0,
+) -> Handoff:
+    """Softmax threads write P to shared memory; the PV MMA reads it as operand A."""
+    P = Tile("P", m=ROWS, k=kv, bits=BITS[dtype])
+    operand = SmemOperand(ROWS, kv, P.bits)
+    owner = tcgen05_ld(f"32x32b.{load}").over(P, first_warp=first_warp)
+    view = operand.layout if k_order == "012" else operand.matrix(k_order)
+    storage = smem(
+        view if write_swizzle == "none" else ComposedLayout(operand.swizzle, 0, view),
+        over=P,
+        base_bytes=base,
+        align_bytes=1024,
+        swizzle_unit="elements" if write_swizzle == "elements" else "bytes",
+        swizzles="offsets" if write_swizzle in ("elements", "relative") else "addresses",
+    )
+    reader = umma_a(operand.descriptor(start=base), P, starts_bytes=operand.starts_bytes)
+    writer = _writer(store, owner, storage, operand.matrix(k_order), int(load[1:]), head_dim)
+    return Handoff(P, writer=writer, reader=reader)
+
+
+def _writer(route: str, owner: Owner, sP: Smem, sP_2d: Layout, load: int, head_dim: int) -> Writer:
+    """The store of a route, its places from the algebra alone."""
+    element, (rows, columns) = owner.tile.bits, owner.tile.shape
+    if route == "coordinate":  # sP[(m, k0), 0, (k1, k2)] = P, one element after the other
+        return store(owner, sP, bits=element)
+    if route == "composition":  # make_cotiled_copy over the unswizzled layout; the swizzle rides on the pointer
+        return store(owner, sP, bits=VECTOR_BITS, offsets=composition(sP_2d, owner.layout))
+    if route == "composition_raw":  # make_tiled_copy takes the same offsets for coordinates of its tile
+        return store(owner, sP, bits=element, through=composition(sP_2d, owner.layout))
+    if route == "tiled_copy_d":  # make_tiled_copy_D: the thread-value layout of one load, over the tile in steps of it
+        tile, steps = zipped_divide(Layout((rows, columns)), (rows, load))
+        one = composition(tile, Layout(((32, rows // 32), load), ((1, 32), rows)))
+        return store(owner, sP, bits=VECTOR_BITS, through=make_layout(one[0], make_layout(one[1], steps)))
+    # make_tiled_copy_C: the MMA has one thread, so every thread claims all of its (rows, head_dim) tile from the first
+    # element on. It holds `columns` values, which go to the first places that it claims.
+    claimed = Layout((1, rows * head_dim), (0, 1))
+    return store(owner, sP, bits=element, through=Layout((rows, columns), (claimed[0].stride, claimed[1].stride)))

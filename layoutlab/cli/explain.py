@@ -1,0 +1,103 @@
+"""`layoutlab explain TEXT`: what a kernel printed, in words."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from layoutlab.errors import LayoutError
+
+_EPILOG = """\
+TEXT is what CuTe DSL, C++ or pycute prints: a layout, a swizzle, a tensor, a tiled copy, a tiled MMA, an atom; or a
+whole log of them, a line or a block each, with labels such as 'sA: ' or 'sA = '. - reads it from standard input.
+An expression, as `layoutlab eval` takes it, may stand for a layout.
+
+examples:
+  layoutlab explain '((128,16),1,(4,2)):((64,1),0,(16,8192))'
+  layoutlab explain 'tensor<ptr<bf16, smem, align<1024>, S<3,4,3>> o (8,64):(64,1)>'
+  python my_kernel.py | layoutlab explain -
+
+exit status: 0, 2 when nothing in the text was understood
+"""
+
+_LABEL = re.compile(r"\s*[A-Za-z_][\w.\[\]]*\s*(?:=|:(?=\s))\s*")
+
+
+def add(subparsers: Any) -> None:
+    """Adds the command's parser."""
+    import argparse
+
+    parser = subparsers.add_parser(
+        "explain",
+        description="Says what a printed layout, tensor, copy or MMA is: what it covers, its order, vectors and units.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("text", help="what was printed, or - for standard input")
+
+
+def run(args: Any) -> int:
+    """Explains each thing in the text; lines that are no such thing are named at the end."""
+    from layoutlab.cli.words import describe
+    from layoutlab.text.expression import value_of
+
+    text = sys.stdin.read() if args.text == "-" else args.text
+    passed: list[tuple[int, LayoutError]] = []
+    explained = 0
+    for number, label, piece in pieces(text):
+        try:
+            report = describe(value_of(piece))
+        except LayoutError as e:
+            passed.append((number, e))
+            continue
+        report.headline = f"{label}: {report.headline}" if label else report.headline
+        print("\n" if explained else "", report, sep="")
+        explained += 1
+    if not explained:
+        raise passed[0][1] if passed else LayoutError("there is no text to explain")
+    if passed:
+        lines = ", ".join(str(number) for number, _ in passed[:10]) + (", ..." if len(passed) > 10 else "")
+        print(f"\nnot understood, and so not explained: line{'s' if len(passed) > 1 else ''} {lines}")
+        print(f"the first of them: {str(passed[0][1]).splitlines()[0]}")
+    return 0
+
+
+def pieces(text: str) -> Iterator[tuple[int, str, str]]:
+    """(line number, label, text) of each thing in a log: a line, or a block that a title opens.
+
+    >>> list(pieces("sA: (8,64):(64,1)"))
+    [(1, 'sA', '(8,64):(64,1)')]
+    """
+    from layoutlab.text.blocks import title_of
+
+    lines = text.splitlines()
+    i = 0
+    while i < len(lines):
+        start = i
+        label, first = _label(lines[i]) if title_of(lines[i]) is None else ("", lines[i])
+        i += 1
+        if title_of(first):
+            while i < len(lines) and _goes_on(lines[i], title_of(first)):
+                i += 1
+            yield start + 1, label, "\n".join([first.strip(), *lines[start + 1 : i]])
+        elif first.strip():
+            yield start + 1, label, first.strip()
+
+
+def _label(line: str) -> tuple[str, str]:
+    found = _LABEL.match(line)
+    return (line[: found.end()].strip(" \t=:"), line[found.end() :]) if found else ("", line)
+
+
+def _goes_on(line: str, title: str | None) -> bool:
+    """Whether a line belongs to the block above: a field of it, or the atom that a tiled copy or MMA ends with."""
+    from layoutlab.text.blocks import is_field, title_of
+
+    return is_field(line) or title_of(line) in {
+        "tiledcopy": ("copyatom",),
+        "thrcopy": ("tiledcopy", "copyatom"),
+        "tiledmma": ("mmaatom",),
+        "thrmma": ("tiledmma", "mmaatom"),
+    }.get(title or "", ())

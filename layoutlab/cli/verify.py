@@ -1,0 +1,157 @@
+"""`layoutlab verify`: does every element land where it will be read?"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace, _SubParsersAction
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from layoutlab.catalogue import CATALOGUE
+from layoutlab.catalogue.files import find, made
+from layoutlab.errors import LayoutError
+from layoutlab.handoff.core import HandoffFunction, verify
+from layoutlab.handoff.report import as_json, report
+from layoutlab.handoff.settings import nearest
+from layoutlab.handoff.verdict import Verdict
+
+SEVERITY = (0, 3, 1)
+"""Exit statuses, worse ones later: proved, undecided, refuted."""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What a traced kernel says of a handoff: whether it agrees with the model, and its line in the report."""
+
+    agrees: bool | None  # None where the kernel could not be traced
+    line: str
+    seconds: float = 0.0
+    json: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _trace_of_sp(verdict: Verdict) -> Trace:
+    from layoutlab.crosscheck.traced import against_trace  # --no-trace does without it
+
+    found = against_trace(verdict.handoff)
+    return Trace(found.agrees, found.line, found.seconds, found.json)
+
+
+Tracer = Callable[[Verdict], Trace]
+TRACERS: dict[str, Tracer] = {"sP": _trace_of_sp}
+"""Who traces a handoff's real kernel, by the handoff's name; asked after the model's verdict is printed."""
+
+
+def add(subparsers: _SubParsersAction[ArgumentParser]) -> None:
+    """Adds the command."""
+    parser = subparsers.add_parser(
+        "verify",
+        help="prove that each element lands where it is read, or name the first that does not",
+        description="Proves the claims about a handoff: covered, placed, exclusive, inside, legal. "
+        "Alone, lists the names and their settings.",
+        epilog="Exit status: 0 proved, 1 refuted, 2 usage error, 3 undecided or unsupported.",
+    )
+    parser.add_argument(
+        "target", nargs="?", metavar="NAME|FILE.py[:NAME]", help="a named handoff, or a file of your own"
+    )
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting; may be repeated")
+    parser.add_argument("--no-trace", action="store_true", help="ask the model alone, not the real kernel's compile")
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object; a list for a file of several handoffs"
+    )
+    parser.add_argument("--template", metavar="NAME", help="print the handoff as a file to edit, which verifies")
+
+
+def run(args: Namespace) -> int:
+    """Runs the command; the exit status is the worst of the verdicts'."""
+    if args.template:
+        return _template(args)
+    if args.target is None:
+        print(listing())
+        return 0
+    functions = find(args.target)
+    chosen = _settings(args.set)
+    handoffs = [made(f, partial(f, **_known(f, chosen, functions))) for f in functions]
+    statuses, objects = [0], list[dict[str, Any]]()
+    for i, h in enumerate(handoffs):
+        verdict = verify(h)
+        tracer = None if args.no_trace else TRACERS.get(h.name)
+        if not args.json:
+            print(("\n" if i else "") + report(verdict), flush=True)
+        trace = tracer(verdict) if tracer else None
+        if trace and not args.json:
+            print(f"trace: {trace.line}")
+        statuses += [verdict.exit_status, 1 if trace and trace.agrees is False else 0]
+        if args.json:
+            objects.append(_object(verdict, trace))
+    if args.json:
+        import json
+
+        print(json.dumps(objects[0] if len(objects) == 1 else objects, indent=2))
+    return max(statuses, key=SEVERITY.index)
+
+
+def listing() -> str:
+    """The names of the catalogue, each with what it is and its settings."""
+    lines = list[str]()
+    for name, function in CATALOGUE.items():
+        lines.append(f"{name}   {function.doc.splitlines()[0]}")
+        lines += [f"    {setting}" for setting in function.settings.entries]
+    return "\n".join([*lines, "", "layoutlab verify NAME --set KEY=VALUE, or layoutlab verify FILE.py[:NAME]"])
+
+
+def _template(args: Namespace) -> int:
+    from layoutlab.handoff.template import template
+
+    if args.target is not None:
+        raise LayoutError(f"--template prints {args.template} and verifies nothing: leave {args.target} out")
+    functions = find(args.template)
+    if len(functions) > 1:
+        raise LayoutError(f"{args.template} declares several handoffs: name one, FILE.py:NAME")
+    (function,) = functions
+    print(template(made(function, lambda: function(**_settings(args.set)))), end="")
+    return 0
+
+
+def _settings(given: list[str]) -> dict[str, str]:
+    settings = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise LayoutError(f"--set {text}: a setting is KEY=VALUE")
+        if name in settings:
+            raise LayoutError(f"--set {text}: {name} is set twice")
+        settings[name] = value
+    return settings
+
+
+def _known(function: HandoffFunction, chosen: Mapping[str, str], all_of: list[HandoffFunction]) -> dict[str, str]:
+    """The settings that this function has; every one has to be some function's."""
+    if len(all_of) == 1:
+        return dict(chosen)
+    names = {entry.name for f in all_of for entry in f.settings.entries}
+    for name in chosen:
+        if name not in names:
+            raise LayoutError(f"no handoff of this file has a setting {name}{nearest(name, sorted(names))}")
+    own = {entry.name for entry in function.settings.entries}
+    return {name: value for name, value in chosen.items() if name in own}
+
+
+def _object(verdict: Verdict, trace: Trace | None) -> dict[str, Any]:
+    return {
+        "schema": 1,
+        "version": _version("layoutlab"),
+        "dsl_version": _version("nvidia-cutlass-dsl"),
+        **as_json(verdict),
+        "trace": {"agrees": trace.agrees, "line": trace.line, **trace.json} if trace else None,
+        "trace_seconds": trace.seconds if trace else None,
+    }
+
+
+def _version(package: str) -> str | None:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

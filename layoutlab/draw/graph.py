@@ -1,0 +1,166 @@
+"""Graphs of handoffs: who writes which buffer, who reads it, by which instructions, and what was proved of it.
+
+The graph is written through the graphviz package. It is rendered by the system's `dot`, or where there is none by
+graphviz-pure, a wheel that holds the program, so that a fresh machine can draw.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from layoutlab.draw.handoffs import short
+from layoutlab.errors import LayoutError
+from layoutlab.handoff.core import Handoff, verify
+from layoutlab.handoff.verdict import Verdict
+
+FONT = "Courier"
+"""Whose widths every renderer knows, and which no monospaced font exceeds."""
+
+_WIDE = 46  # letters of a label's line
+_SHAPES = {
+    "smem": ("box3d", "shared memory"),
+    "tmem": ("cylinder", "Tensor Memory"),
+    "gmem": ("folder", "global memory"),
+}
+_VERDICTS = {"proved": ("proved", "#1b7837", "solid"), "refuted": ("REFUTED", "#c00000", "bold")}
+
+
+def graph_of(handoffs: Iterable[Handoff | Verdict], title: str = "") -> str:
+    """The source of a graph (the DOT language) of one handoff or of a whole kernel's.
+
+    >>> from layoutlab.handoff import *
+    >>> P = Tile("P", m=8, k=8, bits=16)
+    >>> h = Handoff(P, writer=store("(8,8):(1,8)", smem("(8,8):(8,1)", over=P), bits=16), reader="(8,8):(8,1)")
+    >>> "label=proved" in graph_of([h])
+    True
+
+    Buffers are nodes by their memory and name, writers and readers by what they say of themselves, so that handoffs
+    which share one are joined. A refuted handoff's edge is heavy, and says its first counterexample.
+    """
+    import graphviz
+
+    verdicts = [h if isinstance(h, Verdict) else verify(h) for h in handoffs]
+    if not verdicts:
+        raise LayoutError("there is no handoff to draw a graph of")
+    graph = graphviz.Digraph(
+        "handoffs",
+        graph_attr={
+            "rankdir": "LR",
+            "label": _title(verdicts, title),
+            "labelloc": "t",
+            "fontname": FONT,
+        },
+        node_attr={"fontname": FONT, "fontsize": "11", "margin": "0.15,0.08"},
+        edge_attr={"fontname": FONT, "fontsize": "10"},
+    )
+    names: dict[tuple[str, ...], str] = {}
+
+    def node(key: tuple[str, ...], label: Sequence[str], shape: str) -> str:
+        if key not in names:
+            names[key] = f"n{len(names)}"
+            text = "\n".join(line for part in label if part for line in wrapped(part))
+            graph.node(names[key], label=graphviz.escape(text), shape=shape)
+        return names[key]
+
+    for verdict in verdicts:
+        made: Handoff = verdict.handoff
+        space = made.writer.space
+        shape, words = _SHAPES.get(space, ("box", space))
+        writer = node(("actor", *_writer(made)), _writer(made), "box")
+        buffer = node(("buffer", space, _buffer_name(made)), _buffer(made, words), shape)
+        reader = node(("actor", *_reader(made)), _reader(made), "box")
+        said, colour, style = _VERDICTS.get(verdict.verdict, (verdict.verdict, "#555555", "dashed"))
+        look = {"color": colour, "fontcolor": colour, "style": style}
+        graph.edge(writer, buffer, label=graphviz.escape(f"{made.writer.bits}-bit stores of {made.tile.name}"), **look)
+        lines = [said, *wrapped(_why(verdict))]
+        graph.edge(buffer, reader, label=graphviz.escape("\n".join(line for line in lines if line)), **look)
+    return str(graph.source)
+
+
+def render(source: str, format: str = "svg", program: str | None = None) -> str:
+    """A graph as the text of an SVG (or another text format of `dot`).
+
+    >>> render("digraph { a -> b }").rstrip()[-6:]
+    '</svg>'
+
+    `program` is the `dot` to use; by default the system's, else graphviz-pure's. Raises LayoutError without both.
+    """
+    import graphviz
+    from graphviz.backend import dot_command
+
+    chosen = program or dot_program()
+    before = dot_command.DOT_BINARY
+    dot_command.DOT_BINARY = Path(chosen)
+    try:
+        return str(graphviz.Source(source).pipe(format=format, encoding="utf-8", quiet=True))
+    except graphviz.CalledProcessError as e:
+        raise LayoutError(f"{chosen} cannot draw the graph: {e.stderr}") from None
+    finally:
+        dot_command.DOT_BINARY = before
+
+
+def dot_program() -> str:
+    """The program that renders graphs: the system's dot, or the one that graphviz-pure brings."""
+    found = shutil.which("dot") or pure_program()
+    if found is None:
+        raise LayoutError("no program renders graphs: install Graphviz, or `pip install graphviz-pure`")
+    return found
+
+
+def pure_program() -> str | None:
+    """graphviz-pure's program, which writes the same bytes on every machine: on the path, or beside this Python."""
+    beside = Path(sys.executable).with_name("graphviz-pure")
+    return shutil.which("graphviz-pure") or (str(beside) if beside.exists() else None)
+
+
+def _title(verdicts: Sequence[Any], title: str) -> str:
+    """The handoffs' names, in lines."""
+    import textwrap
+
+    import graphviz
+
+    told = title or ", ".join(short(v.handoff) for v in verdicts)
+    return str(graphviz.escape("\n".join(textwrap.wrap(told, 2 * _WIDE))))
+
+
+def _writer(made: Handoff) -> tuple[str, ...]:
+    """Who writes: the threads, and the instruction or layout that makes them owners."""
+    owner = made.writer.owner
+    count, first = owner.places.axes["t"], owner.first_thread
+    return (f"threads T{first} to T{first + count - 1}" if count > 1 else f"T{first}", owner.source, str(owner))
+
+
+def _reader(made: Handoff) -> tuple[str, ...]:
+    return (made.reader.who, made.reader.source)
+
+
+def _buffer_name(made: Handoff) -> str:
+    return str(getattr(made.writer.storage, "name", f"tile {made.tile.name}"))
+
+
+def _buffer(made: Handoff, words: str) -> tuple[str, ...]:
+    size = getattr(made.writer.storage, "bytes", None)
+    return (
+        f"{_buffer_name(made)} in {words}",
+        str(made.writer.storage),
+        f"{size} bytes" if size else "",
+        str(made.tile),
+    )
+
+
+def _why(verdict: Any) -> str:
+    """The first counterexample, or why a claim is not decided."""
+    for claim in verdict.claims:
+        if claim.verdict != "proved":
+            return claim.witness.message if claim.witness else str(claim.why)
+    return ""
+
+
+def wrapped(text: str) -> list[str]:
+    import textwrap
+
+    return textwrap.wrap(text, _WIDE, break_on_hyphens=False) if text else []

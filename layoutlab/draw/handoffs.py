@@ -1,0 +1,245 @@
+"""A handoff as three linked panels: the tile as its writer holds it, the memory, the tile as its reader takes it.
+
+Every number is evaluated from the handoff's own maps, element by element. The verdict's first counterexample is drawn
+as an arrow from where the element was written to where it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from layoutlab.draw.picture import MOST_CELLS, NOTHING, WRONG, Arrow, Band, Items, Line, Panel, Picture
+from layoutlab.draw.views import (
+    CHUNK_BYTES,
+    CORE_ROWS,
+    OWNER,
+    TMEM_COLUMN_BITS,
+    WHOLE,
+    Choice,
+    by_owner,
+    chosen,
+    kept,
+    memory_panel,
+    shared,
+    tile_panel,
+    tmem_panel,
+    with_places,
+    with_warps,
+)  # fmt: skip
+from layoutlab.errors import LayoutError
+from layoutlab.handoff.core import Handoff, verify
+from layoutlab.handoff.report import cost_line
+from layoutlab.handoff.verdict import Claim, Verdict
+
+STEP_BITS = 256
+"""Bits of K that one step of an MMA takes from each row."""
+
+
+def handoff_picture(what: Handoff | Verdict, choice: Choice = WHOLE) -> Picture:
+    """A handoff, or the verdict about one, as linked panels; wrong elements are marked.
+
+    >>> from layoutlab.handoff import *
+    >>> P = Tile("P", m=8, k=8, bits=16)
+    >>> h = Handoff(P, writer=store("(8,8):(1,8)", smem("(8,8):(8,1)", over=P), bits=16), reader="(8,8):(1,8)")
+    >>> picture = handoff_picture(h)
+    >>> [panel.name for panel in picture.panels], picture.arrows[0].text
+    (['tile', 'memory', 'reader'], 'T0 V1 (m=0, k=1) writes byte 2; the reader reads that element at byte 16')
+    """
+    verdict = what if isinstance(what, Verdict) else verify(what)
+    made: Handoff = verdict.handoff
+    row, col = _axes(made)
+    everything = _items(made, row, col)
+    items = kept(everything, choice, row, col)
+    panels = [_writer_panel(made, items, row, col), _memory_panel(made, items, row, col, choice)]
+    panels.append(_reader_panel(made, items, row, col))
+    title = choice.title or f"{short(made)}: {verdict.verdict}"
+    picture = Picture(
+        title, items, panels, choice.colour or by_owner(items),
+        (*_notes(verdict), *shared(panels[1], "places receive several elements")),
+        _arrows(items, panels, verdict["placed"]), tuple(made.tile.extents), made.tile.bits,
+        {"byte": "written at byte", "read": "read at byte", "step": "MMA step", "m": "m"},
+    )  # fmt: skip
+    return chosen(picture, choice)
+
+
+def short(made: Handoff) -> str:
+    """The handoff's name and the settings that are not the defaults."""
+    usual = {entry.name: entry.default for entry in made.settings.entries} if made.settings else {}
+    return made.name + "".join(f" {k}={v}" for k, v in made.params.items() if k not in usual or usual[k] != v)
+
+
+def _axes(made: Handoff) -> tuple[str, str]:
+    """The columns that are the rows and the columns of the tile's panels."""
+    names = list(made.tile.extents)
+    return (names[0], names[1]) if len(names) == 2 else ("0", names[0]) if len(names) == 1 else (names[0], "col")
+
+
+def _items(made: Handoff, row: str, col: str) -> Items:
+    """Every (thread, value) of the writer, then what is read and was never written, with thread -1."""
+    import numpy as np
+
+    owner, extents = made.writer.owner, made.tile.extents
+    threads, values = owner.places.axes["t"], owner.places.axes["v"]
+    _refuse_more(threads * values, made)
+    t, v = (a.ravel() for a in np.meshgrid(np.arange(threads), np.arange(values), indexing="ij"))
+    where = {a: np.broadcast_to(x, t.shape) for a, x in owner.places.at(t=t, v=v).items()}
+    inside = np.logical_and.reduce([(where[a] >= 0) & (where[a] < e) for a, e in extents.items()])
+    t, v, where = t[inside], v[inside], {a: x[inside] for a, x in where.items()}
+    flat = _flat(where, extents)
+    lost = np.setdiff1d(np.arange(made.tile.size), flat)
+    wrote = {o: np.broadcast_to(x, t.shape) for o, x in made.writer.write.at(t=t, v=v).items()}
+    nobody = np.full(len(lost), NOTHING)
+    coordinates = {a: np.concatenate([where[a], x]) for a, x in _unflat(lost, extents).items()}
+    reads = {
+        o: np.broadcast_to(x, coordinates[next(iter(extents))].shape)
+        for o, x in made.reader.read.at(**coordinates).items()
+    }
+    written = {o: np.concatenate([x, nobody]) for o, x in wrote.items()}
+    same = np.logical_and.reduce([written[o] == reads.get(o, -2) for o in written])
+    bits = made.tile.bits
+    columns: dict[str, Any] = {
+        "thread": np.concatenate([t + owner.first_thread, nobody]),
+        "value": np.concatenate([v, nobody]),
+        **coordinates,
+    }
+    columns["instruction"] = np.where(
+        columns["value"] < 0, NOTHING, columns["value"] // max(made.writer.bits // bits, 1)
+    )
+    if len(extents) == 1:
+        columns["0"] = 0 * columns[col]
+    if len(extents) > 2:
+        columns["col"] = _flat(
+            {a: coordinates[a] for a in list(extents)[1:]}, {a: extents[a] for a in list(extents)[1:]}
+        )
+    columns |= _place_columns(written, reads, bits)
+    if made.reader.who == "the MMA" and len(extents) == 2:
+        columns["step"] = coordinates[col] // (STEP_BITS // bits)
+    columns[WRONG] = (~same).astype(int)
+    items: Items = {name: values.tolist() for name, values in columns.items()}
+    return with_places(with_warps(items)) if "byte" in items else with_warps(items)
+
+
+def _place_columns(written: dict[str, Any], reads: dict[str, Any], bits: int) -> dict[str, Any]:
+    """Where each item is written and read, as people count it."""
+    out: dict[str, Any] = {}
+    if "lane" in written:
+        out |= {"lane": written["lane"], "column": written["bit"] // TMEM_COLUMN_BITS, "bit": written["bit"]}
+        out["read"] = reads["bit"] // TMEM_COLUMN_BITS if "lane" in reads else reads["bit"] // 8
+        return out
+    out |= {"byte": written["bit"] // 8, "read": reads["bit"] // 8}
+    return out | ({"bit": written["bit"]} if bits % 8 else {})
+
+
+def _flat(where: dict[str, Any], extents: Any) -> Any:
+    total, weight = 0, 1
+    for axis, extent in extents.items():
+        total, weight = total + where[axis] * weight, weight * extent
+    return total
+
+
+def _unflat(flat: Any, extents: Any) -> dict[str, Any]:
+    out = {}
+    for axis, extent in extents.items():
+        out[axis], flat = flat % extent, flat // extent
+    return out
+
+
+def _refuse_more(count: int, made: Handoff) -> None:
+    if count > MOST_CELLS:
+        raise LayoutError(f"{made} has {count} elements, more than the {MOST_CELLS} that can be drawn")
+
+
+# -- panels ------------------------------------------------------------------------------------------------------------
+
+
+def _writer_panel(made: Handoff, items: Items, row: str, col: str) -> Panel:
+    title = f"written: tile {made.tile.name}, each cell its thread and value ({made.writer.bits}-bit stores)"
+    return tile_panel(items, row, col, OWNER, title, present=[t >= 0 for t in items["thread"]])
+
+
+def _memory_panel(made: Handoff, items: Items, row: str, col: str, choice: Choice) -> Panel:
+    lines: tuple[Line, ...] = tuple(((name[0], name),) for name in (row, col) if name != "0")
+    if choice.labels == "owner":
+        lines = OWNER
+    if "lane" in items:
+        return tmem_panel(items, made.tile.bits, lines, f"Tensor Memory: lanes and columns of tile {made.tile.name}")
+    cell = "thread and value" if choice.labels == "owner" else f"({row}, {col})" if len(lines) > 1 else col
+    title = f"memory: rows of 128 bytes under 32 banks, each cell its {cell}"
+    wrong = items[WRONG]
+    also = [b for b, w in zip(items["read"], wrong, strict=True) if w]
+    return memory_panel(items, made.tile.bits, lines, title, count_banks=choice.count_banks, also=also)
+
+
+def _reader_panel(made: Handoff, items: Items, row: str, col: str) -> Panel:
+    bits = made.tile.bits
+    cols = max(items[col]) + 1
+    steps = STEP_BITS // bits
+    mma = "step" in items
+    bands = tuple(Band(i * steps, steps, f"step {i}") for i in range(-(-cols // steps))) if mma else ()
+    every = (CORE_ROWS, max(CHUNK_BYTES * 8 // bits, 1)) if mma else (0, 0)
+    unit = "column" if "lane" in items else "byte"
+    core = "; heavy lines: core matrices" if mma else ""
+    title = f"read by {made.reader.who}: each cell the {unit} it is taken from{core}"
+    lines: tuple[Line, ...] = ((("", "read"),),)
+    return tile_panel(items, row, col, lines, title, "reader", every, ((), bands))
+
+
+# -- what is said of it ------------------------------------------------------------------------------------------------
+
+
+def _notes(verdict: Verdict) -> tuple[str, ...]:
+    made: Handoff = verdict.handoff
+    bad = [c for c in verdict.claims if c.verdict != "proved"]
+    said = [f"{c.name} {c.verdict}: {c.witness.message if c.witness else c.why}" for c in bad]
+    proved = ", ".join(c.name for c in verdict.claims if c.verdict == "proved")
+    return (
+        f"owner {made.writer.owner}, {made.writer.bits}-bit stores {made.writer.route}",
+        f"{made.writer.storage.name} = {made.writer.storage.spoken()}; {cost_line(made.writer)}",
+        f"reader: {made.reader.text}",
+        *([f"proved: {proved}"] if proved else []),
+        *said,
+        *(verdict.explanation if bad else ()),
+    )
+
+
+def _arrows(items: Items, panels: Sequence[Panel], placed: Claim) -> tuple[Arrow, ...]:
+    """The first counterexample, in memory, and to it from the tile and from it to the reader's view."""
+    at = placed.witness
+    if placed.verdict != "refuted" or at is None:
+        return ()
+    found = [
+        i
+        for i, (t, v) in enumerate(zip(items["thread"], items["value"], strict=True))
+        if (t, v) == (at.thread, at.value)
+    ]
+    if not found or "lane" in items:
+        return ()
+    tile, memory, reader = panels
+    item = found[0]
+    wrote, reads = (memory_cell(memory, items[c][item]) for c in ("byte", "read"))
+    if wrote is None or reads is None:
+        return ()
+    out = [Arrow("memory", wrote, "memory", reads, at.message)]
+    for panel, other, back in ((tile, wrote, False), (reader, reads, True)):
+        cell = cell_of(panel, item)
+        if cell is not None:
+            ends = ("memory", other, panel.name, cell) if back else (panel.name, cell, "memory", other)
+            out.append(Arrow(*ends, "", thin=True))
+    return tuple(out)
+
+
+def cell_of(panel: Panel, item: int) -> int | None:
+    """The cell that shows the item."""
+    if item in panel.cells:
+        return panel.cells.index(item)
+    return next((cell for cell, extra in panel.more.items() if item in extra), None)
+
+
+def memory_cell(panel: Panel, byte: int) -> int | None:
+    """The cell of a memory panel that holds a byte."""
+    row, inside = divmod(byte, 128)
+    label = str(row * 128)
+    if label not in panel.row_axis.labels:
+        return None
+    return list(panel.row_axis.labels).index(label) * panel.cols + inside * panel.cols // 128

@@ -1,0 +1,376 @@
+"""SVG: a picture as one file that any browser, README or paper shows.
+
+Cells of one colour are one path, merged along rows and down columns; a row of labels that occurs again is `<use>`d. A
+128 x 128 ownership grid is so some 200 kB to 700 kB, written in well under 0.3 s without any library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from math import hypot
+from zlib import crc32
+
+from layoutlab.draw.palette import Palette, palette
+from layoutlab.draw.picture import NOTHING, WRONG, Arrow, Axis, Band, Panel, Picture
+
+SIZE = 8  # of the labels, in px
+LETTER = 0.602 * SIZE  # the advance of a monospaced letter: DejaVu Sans Mono and Menlo have 0.602 em, others less
+LINE = 10  # px from one line of a label to the next
+PAD = 2  # px between a label and its cell's edge
+MARGIN = 16
+HEAD = 13  # px for a row of headings
+TITLE = 14
+GAP = 44  # px between panels
+NARROWEST = 420  # px: captions need some room
+FONT = "ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,'Liberation Mono',monospace"
+
+
+def to_svg(picture: Picture, colours: str = "safe") -> str:
+    """The picture as the text of an SVG file.
+
+    >>> panel = Panel("tile", "a tile", 1, 1, [0], ((("T", "thread"),),))
+    >>> to_svg(Picture("one cell", {"thread": [5]}, [panel])).startswith("<svg xmlns=")
+    True
+    """
+    return _Drawing(picture, palette(colours)).text()
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """Where a panel lies: its corner, the corner of its cells, the size of one cell; all in px."""
+
+    panel: Panel
+    x: int
+    y: int
+    left: int  # from x to the cells
+    top: int  # from y to the cells
+    width: int  # of a cell
+    height: int
+
+    @property
+    def right(self) -> int:
+        return self.x + max(self.left + self.panel.cols * self.width, _wide(self.panel.title) + 4) + 2
+
+    @property
+    def bottom(self) -> int:
+        foot = 2 * HEAD if self.panel.col_axis.foot else 0
+        return self.y + self.top + self.panel.rows * self.height + foot + 2
+
+    def centre(self, cell: int) -> tuple[float, float]:
+        row, col = divmod(cell, self.panel.cols)
+        return self.x + self.left + (col + 0.5) * self.width, self.y + self.top + (row + 0.5) * self.height
+
+
+class _Drawing:
+    """One picture being written."""
+
+    def __init__(self, picture: Picture, colours: Palette) -> None:
+        self.picture, self.colours = picture, colours
+        self.kinds = picture.classes()
+        self.shared = 0  # rows of labels named so far
+        told = repr(
+            (picture.title, picture.notes, picture.colour, len(picture), [p.cells[:512] for p in picture.panels])
+        )
+        self.key = f"ll{crc32(told.encode()):08x}"
+        """Names and styles of this picture alone: a notebook shows several in one page."""
+
+    def text(self) -> str:
+        legend = legend_of(self.picture)
+        frames, right, bottom = self._placed(0)
+        width = max(right + MARGIN, NARROWEST)
+        head, y = self._heading(legend, width)
+        frames, _, bottom = self._placed(y)
+        body = [part for frame in frames for part in self._panel(frame)]
+        by_name = {frame.panel.name: frame for frame in frames}
+        arrows = [part for arrow in self.picture.arrows for part in self._arrow(arrow, by_name)]
+        height = bottom + MARGIN
+        return "\n".join(
+            [
+                f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"'
+                f' viewBox="0 0 {width} {height}" role="img" class="{self.key}">',
+                f"<title>{_escape(self.picture.title)}</title>",
+                f"<desc>{_escape(' '.join(self.picture.notes) or self.picture.title)}</desc>",
+                self._style(),
+                f'<rect width="{width}" height="{height}" fill="#fff"/>',
+                *head,
+                *body,
+                *arrows,
+                "</svg>\n",
+            ]
+        )
+
+    # -- the sheet ----------------------------------------------------------------------------------------------------
+
+    def _style(self) -> str:
+        line, heavy, wrong = self.colours.line, self.colours.heavy, self.colours.wrong
+        rules = {
+            ".t": f"font-size:{TITLE}px;font-weight:bold;text-anchor:start",
+            ".c": "font-size:10px;text-anchor:start",
+            ".p": "font-size:10px;font-weight:bold;text-anchor:start",
+            ".h": "fill:#555",
+            ".r": "text-anchor:end",
+            ".l": "text-anchor:start",
+            ".s": f"stroke:{line};stroke-width:.5",
+            ".g": f"stroke:{line};stroke-width:.5;fill:none",
+            ".G": f"stroke:{heavy};stroke-width:1.2;fill:none",
+            ".w": f"stroke:{wrong};stroke-width:1",
+            ".a": f"stroke:{wrong};stroke-width:2.2;fill:none;marker-end:url(#{self.key}-head)",
+            ".n": "stroke-width:1;stroke-dasharray:4 3",
+            ".f": f"stroke:{wrong};stroke-width:2.2;fill:none",
+        }
+        # Inherited, not matched: no selector reaches from here into what a <use> repeats.
+        scoped = f".{self.key}{{font:{SIZE}px {FONT};text-anchor:middle}}"
+        scoped += "".join(f".{self.key} {selector}{{{rule}}}" for selector, rule in rules.items())
+        head = (
+            f'<defs><marker id="{self.key}-head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="5" markerHeight="5"'
+            f' orient="auto"><path d="M0 0L8 4L0 8z" fill="{wrong}"/></marker></defs>'
+        )
+        return f"<style>{scoped}</style>{head}"
+
+    def _heading(self, legend: list[tuple[int, str]], width: int) -> tuple[list[str], int]:
+        """Title, notes and legend, and the y where the panels begin."""
+        out, y = [], MARGIN + TITLE - 2
+        for line in _wrapped(self.picture.title, width - 2 * MARGIN, TITLE):
+            out.append(f'<text class="t" x="{MARGIN}" y="{y}">{_escape(line)}</text>')
+            y += TITLE + 3
+        for note in self.picture.notes:
+            for line in _wrapped(note, width - 2 * MARGIN, 10):
+                out.append(f'<text class="c" x="{MARGIN}" y="{y}">{_escape(line)}</text>')
+                y += 13
+        x = MARGIN
+        if legend:
+            y += 2
+        for kind, text in legend:
+            wide = 16 + _wide(text) + 10
+            if x > MARGIN and x + wide > width - MARGIN:
+                x, y = MARGIN, y + 15
+            if kind >= 0:
+                fill = self.colours.fill(kind)
+                out.append(f'<rect x="{x}" y="{y - 9}" width="11" height="11" fill="{fill}" class="s"/>')
+            if kind == -2:
+                out.append(f'<rect x="{x}" y="{y - 9}" width="11" height="11" fill="none" class="w"/>')
+                out.append(f'<path d="M{x + 5} {y - 9}h6v6z" fill="{self.colours.wrong}"/>')
+            out.append(f'<text class="c" x="{x + (16 if kind != -1 else 0)}" y="{y}">{_escape(text)}</text>')
+            x += wide
+        return out, y + 14
+
+    def _placed(self, y: int) -> tuple[list[_Frame], int, int]:
+        """The panels beside or below each other, whichever is the better sheet; the right and bottom edge."""
+        tried = []
+        for beside in (True, False):
+            frames, x, top = [], MARGIN, y
+            for panel in self.picture.panels:
+                frame = self._frame(panel, x, top)
+                frames.append(frame)
+                x, top = (frame.right + GAP, y) if beside else (MARGIN, frame.bottom + GAP // 2)
+            right, bottom = max(f.right for f in frames), max(f.bottom for f in frames)
+            tried.append((max(right / 4, (bottom - y) / 3), frames, right, bottom))
+        return min(tried, key=lambda t: t[0])[1:]
+
+    def _frame(self, panel: Panel, x: int, y: int) -> _Frame:
+        letters = max((max(map(len, texts), default=0) for texts in self._texts(panel)), default=0)
+        width = max(round(letters * LETTER + 2 * PAD + 1), 10)
+        heads = max((len(h) for h in panel.col_axis.labels), default=0)
+        width = max(width, round(heads * LETTER + 3))
+        for band in (*panel.col_axis.bands, *panel.col_axis.foot):
+            width = max(width, -(-round(len(band.text) * LETTER + 4) // band.count))
+        height = max(len(panel.lines) * LINE + 2 * PAD, 12)
+        rows = max((len(h) for h in panel.row_axis.labels), default=0)
+        bands = max((len(b.text) for b in panel.row_axis.bands), default=0)
+        rows_name = len(panel.row_axis.name) + 2 if panel.row_axis.name else 0
+        left = max(
+            round(rows * LETTER + 5) + (round(bands * LETTER + 8) if bands else 0), round(rows_name * LETTER + 5)
+        )
+        top = 16 + HEAD * (bool(panel.col_axis.bands) + bool(panel.col_axis.labels) + bool(panel.col_axis.name))
+        return _Frame(panel, x, y, left, top, width, height)
+
+    def _texts(self, panel: Panel) -> list[list[str]]:
+        return panel.line_texts(self.picture.items)
+
+    # -- one panel ----------------------------------------------------------------------------------------------------
+
+    def _panel(self, f: _Frame) -> Iterator[str]:
+        panel = f.panel
+        x0, y0 = f.x + f.left, f.y + f.top
+        yield f'<text class="p" x="{f.x}" y="{f.y + 10}">{_escape(panel.title)}</text>'
+        yield from self._axes(f)
+        yield f'<g id="{self.key}-{panel.name}" data-cell="{f.width} {f.height}" transform="translate({x0} {y0})">'
+        yield from self._fills(f)
+        yield from self._marks(f)
+        yield from self._labels(f)
+        yield f'<path class="g" d="{_grid(panel, f)}"/>'
+        heavy = _heavy(panel, f)
+        if heavy:
+            yield f'<path class="G" d="{heavy}"/>'
+        yield "</g>"
+
+    def _fills(self, f: _Frame) -> Iterator[str]:
+        fills = len(self.colours.fills)
+        kinds = [NOTHING if item == NOTHING else self.kinds[item] % fills for item in f.panel.cells]
+        for kind, path in sorted(_areas(f.panel, kinds, f).items()):
+            if kind != NOTHING:
+                yield f'<path fill="{self.colours.fill(kind)}" d="{path}"/>'
+
+    def _marks(self, f: _Frame) -> Iterator[str]:
+        """Wrong elements: a triangle in the corner of each cell, and a line around them all."""
+        wrong = self.picture.items.get(WRONG)
+        if not wrong:
+            return
+        areas = _areas(f.panel, [item != NOTHING and wrong[item] == 1 for item in f.panel.cells], f)
+        if True in areas:
+            corner = f"M{f.width - 6} 0h6v6z"
+            name = f"{self.key}-w-{f.panel.name}"
+            yield (
+                f'<pattern id="{name}" width="{f.width}" height="{f.height}" patternUnits="userSpaceOnUse">'
+                f'<path d="{corner}" fill="{self.colours.wrong}"/></pattern>'
+                f'<path class="w" fill="url(#{name})" d="{areas[True]}"/>'
+            )
+
+    def _labels(self, f: _Frame) -> Iterator[str]:
+        """Each line of the labels, row by row; a row that was written before is used again."""
+        panel = f.panel
+        first = (f.height - len(panel.lines) * LINE) / 2 + LINE - 2.5
+        middle = [f"{(col + 0.5) * f.width:g}" for col in range(panel.cols)]
+        for number, texts in enumerate(self._texts(panel)):
+            written: dict[str, str] = {}
+            weight = ' font-weight="bold"' if number == 0 and len(panel.lines) > 1 else ""
+            for row in range(panel.rows):
+                line = panel.cells[row * panel.cols : (row + 1) * panel.cols]
+                body = "".join(
+                    [f'<text x="{x}">{texts[item]}</text>' for x, item in zip(middle, line, strict=True) if item >= 0]
+                )
+                if not body:
+                    continue
+                y = f"{row * f.height + first + number * LINE:g}"
+                if body in written:
+                    yield f'<use href="#{written[body]}" y="{y}"/>'
+                else:
+                    self.shared += 1
+                    written[body] = name = f"{self.key}-{self.shared}"
+                    yield f'<g transform="translate(0 {y})"><g id="{name}"{weight}>{body}</g></g>'
+
+    def _axes(self, f: _Frame) -> Iterator[str]:
+        panel, x0, y0 = f.panel, f.x + f.left, f.y + f.top
+        cols, rows = panel.col_axis, panel.row_axis
+        y = y0 - 3
+        for col, text in enumerate(cols.labels):
+            if text:
+                yield f'<text class="h" x="{x0 + (col + 0.5) * f.width:g}" y="{y}">{_escape(text)}</text>'
+        y -= HEAD * bool(cols.labels)
+        yield from self._bands(cols.bands, x0, y, f.width)
+        y -= HEAD * bool(cols.bands)
+        if cols.name:
+            yield f'<text class="h l" x="{x0}" y="{y}">{_escape(cols.name)} →</text>'
+        if rows.name:
+            yield f'<text class="h r" x="{x0 - 4}" y="{y}">{_escape(rows.name)} ↓</text>'
+        foot = y0 + panel.rows * f.height + HEAD - 3
+        yield from self._bands(cols.foot, x0, foot, f.width)
+        for row, text in enumerate(rows.labels):
+            if text:
+                y_row = y0 + (row + 0.5) * f.height + 3
+                yield f'<text class="h r" x="{x0 - 4}" y="{y_row:g}">{_escape(text)}</text>'
+        wide = max((len(h) for h in rows.labels), default=0)
+        x = x0 - round(wide * LETTER + 8)
+        for band in rows.bands:
+            y_band = y0 + (band.start + band.count / 2) * f.height + 3
+            yield f'<text class="h r" x="{x}" y="{y_band:g}">{_escape(band.text)}</text>'
+
+    def _bands(self, bands: Sequence[Band], x0: int, y: int, width: int) -> Iterator[str]:
+        for band in bands:
+            x = x0 + (band.start + band.count / 2) * width
+            yield f'<text class="h" x="{x:g}" y="{y}">{_escape(band.text)}</text>'
+
+    # -- arrows -------------------------------------------------------------------------------------------------------
+
+    def _arrow(self, arrow: Arrow, frames: dict[str, _Frame]) -> Iterator[str]:
+        start, end = frames[arrow.from_panel], frames[arrow.to_panel]
+        (x1, y1), (x2, y2) = start.centre(arrow.from_cell), end.centre(arrow.to_cell)
+        for frame, x, y in ((start, x1, y1), (end, x2, y2)):
+            left, top = x - frame.width / 2, y - frame.height / 2
+            yield f'<rect class="f" x="{left:g}" y="{top:g}" width="{frame.width}" height="{frame.height}"/>'
+        length = hypot(x2 - x1, y2 - y1) or 1
+        bend = min(0.25 * length, 60)
+        xm, ym = (x1 + x2) / 2 + bend * (y2 - y1) / length, (y1 + y2) / 2 - bend * (x2 - x1) / length
+        path = f"M{x1:.1f} {y1:.1f}Q{xm:.1f} {ym:.1f} {x2:.1f} {y2:.1f}"
+        said = f"<title>{_escape(arrow.text)}</title>" if arrow.text else ""
+        yield f'<path class="{"a n" if arrow.thin else "a"}" d="{path}">{said}</path>'
+
+
+def legend_of(picture: Picture) -> list[tuple[int, str]]:
+    """(class, text) of what a reader needs to know; the class -1 is a bare text, -2 the mark of a wrong element."""
+    out: list[tuple[int, str]] = []
+    if picture.colour:
+        kinds = sorted(set(picture.classes()))
+        name = picture.colour
+        shown = kinds if len(kinds) <= 8 else kinds[:8]
+        if len(kinds) > 1:
+            out.append((-1, f"colour: {name}"))
+            out += [(kind, str(kind)) for kind in shown]
+            if len(kinds) > len(shown):
+                out.append((-1, f"… {kinds[-1]}, in turn"))
+    wrong = picture.items.get(WRONG)
+    if wrong and any(wrong):
+        out.append((-2, f"wrong: {sum(wrong)} of {len(wrong)}"))
+    return out
+
+
+def _areas(panel: Panel, kinds: Sequence[int | bool], f: _Frame) -> dict[int | bool, str]:
+    """kind -> a path over all its cells: runs along a row, and equal runs of neighbouring rows as one rectangle."""
+    open_: dict[tuple[int, int, int | bool], int] = {}  # (first column, last + 1, kind) -> the row where it began
+    paths: dict[int | bool, list[str]] = {}
+    for row in range(panel.rows + 1):
+        runs: set[tuple[int, int, int | bool]] = set()
+        if row < panel.rows:
+            col = 0
+            for kind, group in groupby(kinds[row * panel.cols : (row + 1) * panel.cols]):
+                count = sum(1 for _ in group)
+                runs.add((col, col + count, kind))
+                col += count
+        for run in [r for r in open_ if r not in runs]:
+            began = open_.pop(run)
+            x, width, height = run[0] * f.width, (run[1] - run[0]) * f.width, (row - began) * f.height
+            paths.setdefault(run[2], []).append(f"M{x} {began * f.height}h{width}v{height}h-{width}z")
+        for run in runs:
+            open_.setdefault(run, row)
+    return {kind: "".join(sorted(parts)) for kind, parts in paths.items()}
+
+
+def _grid(panel: Panel, f: _Frame) -> str:
+    """The thin lines between cells."""
+    width, height = panel.cols * f.width, panel.rows * f.height
+    across = "".join(f"M0 {row * f.height}h{width}" for row in range(panel.rows + 1))
+    return across + "".join(f"M{col * f.width} 0v{height}" for col in range(panel.cols + 1))
+
+
+def _heavy(panel: Panel, f: _Frame) -> str:
+    """The heavy lines: at every so many rows or columns, and where a band begins."""
+    width, height = panel.cols * f.width, panel.rows * f.height
+    across = "".join(f"M0 {row * f.height}h{width}" for row in sorted(_steps(panel.row_axis, panel.rows)))
+    return across + "".join(f"M{col * f.width} 0v{height}" for col in sorted(_steps(panel.col_axis, panel.cols)))
+
+
+def _steps(axis: Axis, count: int) -> set[int]:
+    return set(range(0, count + 1, axis.every)) if axis.every else set()
+
+
+def _wide(text: str, size: int = 10) -> int:
+    return round(len(text) * 0.602 * size * 1.01) + 1
+
+
+def _wrapped(text: str, width: int, size: int) -> list[str]:
+    """The text in lines that fit the width."""
+    most = max(int(width / (0.602 * size * 1.01)), 10)
+    lines, line = [], ""
+    for word in text.split(" "):
+        if line and len(line) + 1 + len(word) > most:
+            lines.append(line)
+            line = word
+        else:
+            line = f"{line} {word}" if line else word
+    return [*lines, line] if line else lines
+
+
+def _escape(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")

@@ -1,0 +1,65 @@
+"""Handoffs: a tile, who writes it, where it lies, who reads it, and whether the two agree.
+
+>>> P = Tile("P", m=128, k=128, bits=16)
+>>> sP = smem("S<3,4,3> o 0 o ((128,16),1,(4,2)):((64,1),0,(16,8192))", over=P, align_bytes=1024)
+>>> desc = SmemDescriptor(start=0, lbo=0, sbo=1024, swizzle=128)
+>>> reader = umma_a(desc, P, starts_bytes=[k % 4 * 32 + k // 4 * 16384 for k in range(8)])
+>>> verify(Handoff(P, writer=store(tcgen05_ld("32x32b.x32").over(P), sP, bits=16), reader=reader)).proved
+True
+"""
+
+from __future__ import annotations
+
+from layoutlab.atoms.descriptors import SmemDescriptor
+from layoutlab.handoff.core import (
+    Case,
+    Handoff,
+    HandoffFunction,
+    assert_covered,
+    assert_exclusive,
+    assert_inside,
+    assert_legal,
+    assert_placed,
+    assert_proved,
+    handoff,
+    verify,
+)
+from layoutlab.handoff.reader import Reader, declared, umma_a, umma_a_tmem
+from layoutlab.handoff.storage import Smem, Tmem, smem, tmem
+from layoutlab.handoff.tile import Tile
+from layoutlab.handoff.verdict import Claim, Location, Refuted, Verdict, Witness
+from layoutlab.handoff.writer import Owner, Writer, owned, store, tcgen05_ld
+
+__all__ = [
+    "Case",
+    "Claim",
+    "Handoff",
+    "HandoffFunction",
+    "Location",
+    "Owner",
+    "Reader",
+    "Refuted",
+    "Smem",
+    "SmemDescriptor",
+    "Tile",
+    "Tmem",
+    "Verdict",
+    "Witness",
+    "Writer",
+    "assert_covered",
+    "assert_exclusive",
+    "assert_inside",
+    "assert_legal",
+    "assert_placed",
+    "assert_proved",
+    "declared",
+    "handoff",
+    "owned",
+    "smem",
+    "store",
+    "tcgen05_ld",
+    "tmem",
+    "umma_a",
+    "umma_a_tmem",
+    "verify",
+]

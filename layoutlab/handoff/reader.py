@@ -1,0 +1,184 @@
+"""Readers: where the reading instruction takes each element from, by its own rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from layoutlab.atoms.datapath import operand_a
+from layoutlab.atoms.descriptors import FIELD_LIMIT, Major, SmemDescriptor, pattern_of
+from layoutlab.atoms.operand import K_BYTES, k_per_instruction, linear_operand_map
+from layoutlab.errors import LayoutError
+from layoutlab.handoff.places import Places
+from layoutlab.handoff.rule import Rule
+from layoutlab.handoff.storage import Smem, smem
+from layoutlab.handoff.tile import Tile
+from layoutlab.handoff.verdict import Location
+from layoutlab.swizzle import Swizzle
+
+
+def _no_rules() -> list[Rule]:
+    return []
+
+
+@dataclass(frozen=True, eq=False)
+class Reader:
+    """`read` goes coordinates -> location; `who` reads, `text` and `source` say by what."""
+
+    tile: Tile
+    read: Places
+    who: str
+    text: str
+    source: str
+    code: str
+    space: str = "smem"
+    rules: Callable[[], list[Rule]] = field(default=_no_rules, repr=False)
+
+    def location(self, outputs: dict[str, int]) -> Location:
+        return Location(self.space, outputs)
+
+
+def declared(layout: Any, tile: Tile, **options: Any) -> Reader:
+    """A reader given as a bare layout: believed, and reported as not derived from a descriptor.
+
+    >>> declared("(128,64):(64,1)", Tile("P", m=128, k=64, bits=16)).read.at(m=1, k=0)
+    {'bit': 1024}
+
+    Takes what `smem` takes.
+    """
+    storage = layout if isinstance(layout, Smem) else smem(layout, over=tile, **options)
+    source = "declared, not derived from a descriptor"
+    code = f"ll.declared({storage.code}, {tile.name})"
+    return Reader(tile, storage.places, "the reader", storage.spoken(), source, code, rules=storage.rules)
+
+
+def umma_a(desc: SmemDescriptor, tile: Tile, *, starts_bytes: Sequence[int], major: Major = "K") -> Reader:
+    """Operand A of tcgen05.mma: one descriptor for each K step, `starts_bytes` further than `desc`'s own start.
+
+    >>> P = Tile("P", m=128, k=32, bits=16)
+    >>> reader = umma_a(SmemDescriptor(start=0, lbo=0, sbo=1024, swizzle=128), P, starts_bytes=[0, 32])
+    >>> [reader.read.at(m=m, k=k)["bit"] // 8 for m, k in ((0, 0), (1, 0), (0, 16))]
+    [0, 144, 32]
+
+    A step takes 32 bytes of K from each row. Source: PTX ISA, tcgen05 "Canonical layouts" and "Shared memory
+    descriptor"; the base offset as an H200's tensor core has it. Raises LayoutError for a tile that is no whole number
+    of steps.
+    """
+    if len(tile.extents) != 2:
+        raise LayoutError(f"operand A has rows and a K: tile {tile} has {len(tile.extents)} coordinates")
+    (m, rows), (k, ks) = tile.extents.items()
+    starts, step = tuple(starts_bytes), k_per_instruction(tile.bits)
+    desc.elements_a_chunk(tile.bits, major)
+    if ks % step or len(starts) != ks // step:
+        raise LayoutError(
+            f"operand A of {tile}: an instruction takes {K_BYTES} bytes of K, {step} elements, so {ks} of them need "
+            f"{ks / step:g} starts; {len(starts)} were given"
+        )
+    address = Places(
+        tile.extents,
+        ("bit",),
+        lambda: linear_operand_map(desc, rows, tile.bits, major, starts, (m, k)),
+        lambda **index: {"bit": _address(desc, tile.bits, major, starts, index[m], index[k])},
+    )
+    offset = f", base offset {desc.base_offset}" if desc.base_offset else ""
+    text = (
+        f"{len(starts)} descriptors: start {desc.start} + {_listed(starts)} bytes, lbo {desc.lbo}, sbo {desc.sbo}, "
+        f"swizzle {desc.swizzle} B{offset}"
+    )
+    source = f"modelled: tcgen05.mma operand A, {major}-major"
+    way = "" if major == "K" else f', major="{major}"'
+    code = f"ll.umma_a(ll.{desc}, {tile.name}, starts_bytes={list(starts)}{way})"
+    read = _swizzled(address, desc)
+    return Reader(tile, read, "the MMA", text, source, code, rules=lambda: _descriptor_rules(desc, tile, starts))
+
+
+def umma_a_tmem(tile: Tile, *, column: int = 0) -> Reader:
+    """Operand A of tcgen05.mma in Tensor Memory, from `column` on: a row's lane, 32 bits of K to a column.
+
+    >>> umma_a_tmem(Tile("P", m=128, k=64, bits=16), column=32).read.at(m=3, k=5)
+    {'lane': 3, 'bit': 1104}
+
+    Source: PTX ISA, tcgen05 "Data path layout". Raises LayoutError for shapes and widths that A does not have.
+    """
+    if len(tile.extents) != 2:
+        raise LayoutError(f"operand A has rows and a K: tile {tile} has {len(tile.extents)} coordinates")
+    (m, rows), (k, ks) = tile.extents.items()
+    table = operand_a(rows, ks, tile.bits).only("lane", "bit").plus("bit", column * 32)
+    if (m, k) != ("m", "k"):
+        raise LayoutError(f"operand A has the coordinates m and k, {tile} has {m} and {k}")
+
+    def at(**index: Any) -> dict[str, Any]:
+        row = index[m] + index[k] * 0
+        lane = row if rows == 128 else row % 16 + row // 16 * 32
+        return {"lane": lane, "bit": index[k] * tile.bits + row * 0 + column * 32}
+
+    end = column + -(-ks * tile.bits // 32)
+    room = None if column >= 0 and end <= 512 else f"A takes columns {column} to {end - 1}, there are 512"
+    text = f"operand A in Tensor Memory, columns {column} to {end - 1}"
+    code = f"ll.umma_a_tmem({tile.name}, column={column})"
+    rules = [Rule("Tensor Memory has 512 columns", room)]
+    read = Places(tile.extents, ("lane", "bit"), lambda: table, at)
+    return Reader(tile, read, "the MMA", text, "modelled: tcgen05.mma operand A", code, "tmem", lambda: rules)
+
+
+def _listed(starts: Sequence[int]) -> str:
+    shown = [str(s) for s in starts]
+    return "(" + ", ".join(shown if len(shown) <= 10 else [*shown[:5], "...", shown[-1]]) + ")"
+
+
+def _address(desc: SmemDescriptor, bits: int, major: Major, starts: tuple[int, ...], row: Any, k: Any) -> Any:
+    """The bit of the address before the swizzle, of numbers or arrays.
+
+    In bytes, w the swizzle's width, t its elements, and 16-byte chunks where there is none:
+    K-major: (r%8)*w + (r/8)*sbo + byte of k, or (r%8)*16 + (r/8)*sbo + (chunk of k)*lbo + byte in the chunk;
+    MN-major: (r%t)*size + (r/t)*lbo + (k%8)*w + (k/8)*sbo, or byte of r in its chunk + (chunk)*sbo + (k%8)*16 +
+    (k/8)*lbo.
+    """
+    step, chunk = k_per_instruction(bits), 128 // bits
+    start, k = _looked_up(starts, k // step) + desc.start, k % step
+    pattern = pattern_of(desc.swizzle)
+    width, sbo, lbo, group = pattern.width * 8, desc.sbo * 8, desc.lbo * 8, pattern.rows
+    if major == "K":
+        along = k * bits if desc.swizzle else k // chunk * lbo + k % chunk * bits
+        return start * 8 + row % 8 * width + row // 8 * sbo + along
+    if not desc.swizzle:
+        return start * 8 + row % chunk * bits + row // chunk * sbo + k % 8 * 128 + k // 8 * lbo
+    across = width // bits
+    return start * 8 + row % across * bits + row // across * lbo + k % group * width + k // group * sbo
+
+
+def _looked_up(starts: tuple[int, ...], step: Any) -> Any:
+    if isinstance(step, int):
+        return starts[step]
+    import numpy as np
+
+    return np.asarray(starts, dtype=np.int64)[step]
+
+
+def _swizzled(address: Places, desc: SmemDescriptor) -> Places:
+    """Bits [low, low+n) of the byte address xor-ed with bits [7, 7+n) of it, the row counted from the base offset
+    on."""
+    pattern, moved = pattern_of(desc.swizzle), desc.base_offset * 1024
+    swizzle = Swizzle(pattern.bits, pattern.low + 3, 7 - pattern.low, unit_bits=1)
+    return address.moved(-moved).swizzled(swizzle).moved(moved) if moved else address.swizzled(swizzle)
+
+
+def _descriptor_rules(desc: SmemDescriptor, tile: Tile, starts: tuple[int, ...]) -> list[Rule]:
+    rows = tile.shape[0]
+    shapes = None if rows in (64, 128) else f"{tile} has {rows} rows, and one tcgen05.mma of one CTA takes 64 or 128"
+    misplaced = next((s for s in starts if (desc.start + s) % 16), None)
+    odd = (
+        None if misplaced is None else f"a descriptor starts at byte {desc.start + misplaced}, which 16 does not divide"
+    )
+    outside = next((s for s in starts if not 0 <= desc.start + s < FIELD_LIMIT), None)
+    far = (
+        None
+        if outside is None
+        else f"a descriptor starts at byte {desc.start + outside}: the field has 14 bits of 16-byte units, 0 to 262128"
+    )
+    return [
+        Rule("an instruction takes 64 or 128 rows", shapes),
+        Rule("every descriptor starts at a multiple of 16 bytes", odd),
+        Rule("every descriptor's start fits its field", far),
+    ]

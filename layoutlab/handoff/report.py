@@ -1,0 +1,133 @@
+"""The report of a verdict: the maps and where each came from, a line for each claim, the cost, the verdict last."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from layoutlab.errors import LayoutError
+from layoutlab.handoff.core import Handoff
+from layoutlab.handoff.verdict import Claim, Verdict
+from layoutlab.handoff.writer import Writer
+
+NOT_CHECKED = "ordering (proxy fences, mbarriers, tcgen05 waits)"
+WARP = 32
+WAVEFRONT_BYTES = 128
+
+
+def report(verdict: Verdict) -> str:
+    """All of it as text, for people."""
+    h: Handoff = verdict.handoff
+    lines = [str(h), *([f"  {h.doc.splitlines()[0]}"] if h.doc else []), "", *_maps(h), ""]
+    first = next((c for c in ("placed", "covered", "exclusive", "inside") if verdict[c].verdict == "refuted"), None)
+    for claim in verdict.claims:
+        lines += _claim_lines(claim)
+        lines += [f"    {sentence}" for sentence in verdict.explanation if claim.name == first]
+    lines += ["", f"  cost       {cost_line(h.writer)}", f"  not checked: {NOT_CHECKED}", "", last_line(verdict)]
+    return "\n".join(lines)
+
+
+def _maps(h: Handoff) -> list[str]:
+    threads, values = h.writer.owner.places.axes["t"], h.writer.owner.places.axes["v"]
+    flat, weight = list[str](), 1
+    for axis, extent in h.tile.extents.items():
+        flat.append(axis if weight == 1 else f"{weight} {axis}")
+        weight *= extent
+    rows = [
+        ("tile", str(h.tile), ""),
+        ("owner", f"{h.writer.owner}   (T{threads},V{values}) -> {' + '.join(flat)}", h.writer.owner.source),
+        ("storage", f"{h.writer.storage.name} = {h.writer.storage.spoken()}", ""),
+        ("write", f"{h.writer.bits}-bit stores {h.writer.route}", h.writer.source),
+        ("read", h.reader.text, h.reader.source),
+    ]
+    return [f"  {name:<8} {text}" + (f"   [{source}]" if source else "") for name, text, source in rows]
+
+
+def _claim_lines(claim: Claim) -> list[str]:
+    count = f"{claim.checked} rules" if claim.method == "rules" else f"{claim.checked} elements"
+    computed = f", {claim.evaluated} points computed" if claim.evaluated else ""
+    method = "" if claim.method == "rules" else f"{claim.method}, "
+    why = f" ({claim.why})" if claim.why and claim.method != "rules" else ""
+    lines = [f"  {claim.name:<10} {claim.verdict:<9} {method}{count}{computed}{why}"]
+    if claim.witness:
+        lines.append(f"    {claim.witness.message}")
+    if claim.method == "rules" and claim.verdict == "refuted" and claim.why:
+        lines.append(f"    {claim.why}")
+    return lines
+
+
+def last_line(verdict: Verdict) -> str:
+    """The verdict in one sentence."""
+    took = f"{verdict.seconds * 1e3:.2f} ms"
+    if verdict.proved:
+        return f"proved in {took}: every element of {verdict.handoff.tile.name} lands where it is read"
+    names = ", ".join(c.name for c in verdict.claims if c.verdict == verdict.verdict)
+    return f"{verdict.verdict} in {took}: {names}"
+
+
+def cost_line(writer: Writer) -> str:
+    """What the route's stores cost a warp, by the instruction that it emits, and the widest that could replace it.
+
+    >>> from layoutlab.handoff import Tile, smem, store
+    >>> P = Tile("P", m=128, k=64, bits=16)
+    >>> cost_line(store("(128,64):(1,128)", smem("S<3,4,3> o 0 o (128,64):(64,1)", over=P), bits=64))
+    '16 stores of 64 bits a thread, 4 wavefronts each for a warp (2 is the least); 128-bit: 8, 4 each (conflict-free)'
+    """
+    if writer.space != "smem":
+        return f"{writer.bits}-bit stores to Tensor Memory have no bank conflicts to count"
+    try:
+        text = _cost(writer.bits, store_wavefronts(writer, writer.bits))
+        widest = widest_store(writer)
+        if widest <= writer.bits:
+            return text
+        counts = store_wavefronts(writer, widest)
+    except LayoutError as error:
+        return f"{writer.bits}-bit stores: not counted, {error}"
+    return f"{text}; {widest}-bit: {len(counts)}, {_each(counts)} each ({_least(widest, counts)})"
+
+
+def _cost(bits: int, counts: list[int]) -> str:
+    wavefronts = "wavefront" if _each(counts) == "1" else "wavefronts"
+    each = f"{_each(counts)} {wavefronts} each for a warp ({_least(bits, counts)})"
+    return f"{len(counts)} stores of {bits} bits a thread, {each}"
+
+
+def _each(counts: list[int]) -> str:
+    return str(counts[0]) if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
+
+
+def _least(bits: int, counts: list[int]) -> str:
+    least = max(1, WARP * bits // 8 // WAVEFRONT_BYTES)
+    return "conflict-free" if max(counts) == least else f"{least} is the least"
+
+
+def widest_store(writer: Writer) -> int:
+    """The most bits, up to 128, that a store may move: values that lie together at an aligned place in all threads."""
+    widths = [bits for bits in (128, 64, 32, 16, 8) if bits > writer.bits]
+    return next((bits for bits in widths if replace(writer, bits=bits).vector_rule().fault is None), writer.bits)
+
+
+def store_wavefronts(writer: Writer, store_bits: int | None = None) -> list[int]:
+    """The wavefronts of each store instruction of the first warp, in the order of its values."""
+    from layoutlab.cost import wavefronts
+
+    bits = store_bits or writer.bits
+    count = bits // writer.tile.bits
+    if bits % 8 or not count or writer.write.axes["t"] < WARP:
+        raise LayoutError(f"a warp of 32 threads stores whole bytes, not {bits} bits each")
+    found = []
+    for v in range(0, writer.write.axes["v"] - count + 1, count):
+        starts = [int(writer.write.at(t=t, v=v)["bit"]) // 8 for t in range(WARP)]
+        found.append(wavefronts(starts, bits // 8, "store"))
+    return found
+
+
+def as_json(verdict: Verdict) -> dict[str, Any]:
+    """The model's part of the JSON report."""
+    return {
+        "handoff": verdict.handoff.name,
+        "params": dict(verdict.handoff.params),
+        "verdict": verdict.verdict,
+        "claims": [claim.json() for claim in verdict.claims],
+        "seconds": verdict.seconds,
+    }

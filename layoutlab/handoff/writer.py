@@ -1,0 +1,336 @@
+"""Writers: which thread and value holds which element, and where the store puts it.
+
+>>> from layoutlab.handoff.tile import Tile
+>>> P = Tile("P", m=128, k=128, bits=16)
+>>> owner = tcgen05_ld("32x32b.x32").over(P)
+>>> print(owner)
+((32,4),(32,4)):((1,32),(128,4096))
+>>> owner.places.at(t=33, v=5)
+{'m': 33, 'k': 5}
+
+An owner's thread-value layout goes, as CuTe prints it, to the flat coordinate of the tile: (T128,V128) -> m + 128 k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from layoutlab.atoms.tmem import LANES, WARP_LANES, TmemAtom
+from layoutlab.digits import ONE
+from layoutlab.errors import LayoutError
+from layoutlab.handoff.notation import read_copy, read_layout
+from layoutlab.handoff.places import Places, strided_places
+from layoutlab.handoff.rule import Rule
+from layoutlab.handoff.storage import Smem, Tmem
+from layoutlab.handoff.tile import Tile
+from layoutlab.handoff.verdict import Location
+from layoutlab.int_tuple import Basis
+from layoutlab.layout import Layout
+from layoutlab.swizzle import ComposedLayout
+
+
+def _no_rules() -> list[Rule]:
+    return []
+
+
+@dataclass(frozen=True, eq=False)
+class Owner:
+    """Who holds which element: `places` goes (t, v) -> coordinates; t counts from `first_thread` of the block.
+
+    `layout` says the same as CuTe does: (T, V) -> flat coordinate of the tile, or coordinates where its strides are
+    bases.
+    """
+
+    tile: Tile
+    places: Places
+    layout: Layout
+    source: str
+    code: str
+    first_thread: int = 0
+    rules: Callable[[], list[Rule]] = field(default=_no_rules, repr=False)
+
+    def __str__(self) -> str:
+        return str(self.layout)
+
+
+@dataclass(frozen=True)
+class TmemLoad:
+    """A tcgen05.ld, to be laid over a tile."""
+
+    atom: TmemAtom
+
+    def over(self, tile: Tile, *, first_warp: int = 0) -> Owner:
+        """The element that each thread's value is: accumulator row = lane, one 32-bit column an element along k.
+
+        `first_warp` is the warp of the block that thread 0 of the map is in; its threads own rows from 0 on all the
+        same.
+        """
+        if len(tile.extents) != 2:
+            raise LayoutError(f"{self.atom} loads rows and columns: tile {tile} has {len(tile.extents)} coordinates")
+        if self.atom.shape != "32x32b" or self.atom.packed:
+            raise LayoutError(f"{self.atom}: only 32x32b is laid over a tile; give other shapes' owner as a layout")
+        (m, rows), (k, columns) = tile.extents.items()
+        if rows > LANES or rows % WARP_LANES:
+            raise LayoutError(f"{tile}: {rows} rows are no whole number of warps' 32 lanes, at most {LANES}")
+        steps, warps = -(-columns // self.atom.columns), rows // WARP_LANES
+        threads = strided_places({"t": [(rows, 1)]}, m)
+        places = threads.beside(strided_places({"v": [(steps * self.atom.columns, 1)]}, k))
+        shape, stride = ((WARP_LANES, warps), (self.atom.registers, steps)), ((1, 32), (rows, rows * self.atom.columns))
+        layout = Layout(shape, stride)
+        warp = f", first_warp={first_warp}" if first_warp else ""
+        code = f'll.tcgen05_ld("{self.atom.shape}.x{self.atom.repeat}").over({tile.name}{warp})'
+        rules = lambda: self._rules(tile, first_warp)  # noqa: E731
+        return Owner(tile, places, layout, f"modelled: {self.atom}", code, first_warp * 32, rules)
+
+    def _rules(self, tile: Tile, first_warp: int) -> list[Rule]:
+        rows, columns = tile.shape
+        width = self.atom.columns
+        whole = None
+        if columns % width:
+            fits = max(n for n in (1, 2, 4, 8, 16, 32, 64, 128) if columns % n == 0)
+            whole = (
+                f"{self.atom} takes {width} columns at a time, and {width} does not divide {columns}: it would touch "
+                f"{-(-columns // width) * width} columns; x{fits} divides them, in {columns // fits} steps"
+            )
+        return [Rule("the columns of a load divide the tile's", whole), _lanes_rule(rows, first_warp)]
+
+
+def _lanes_rule(rows: int, first_warp: int) -> Rule:
+    """Warp w of the block reaches lanes 32 (w % 4) on; the map gives thread 32 j + i of its own lane 32 j + i."""
+    fault = None
+    for j in range(rows // WARP_LANES):
+        warp, lane = first_warp + j, WARP_LANES * j
+        first = WARP_LANES * (warp % 4)
+        if first != lane:
+            fault = (
+                f"warp {warp} (threads {32 * warp} to {32 * warp + 31}) takes rows {lane} to {lane + 31}, which lie in "
+                f"TMEM lanes {lane} to {lane + 31}, but it may touch lanes {first} to {first + 31} only "
+                f"(32 * (warp % 4) on); "
+                f"let rows begin in a warp whose number is a multiple of 4"
+            )
+            break
+    return Rule("each warp loads from the TMEM lanes that it may touch", fault)
+
+
+def tcgen05_ld(name: str | TmemAtom) -> TmemLoad:
+    """A load from Tensor Memory, by the name that PTX gives it: "32x32b.x32"."""
+    return TmemLoad(name if isinstance(name, TmemAtom) else TmemAtom.parse(name))
+
+
+def owned(layout: Any, tile: Tile, *, first_thread: int = 0) -> Owner:
+    """An owner map from a thread-value layout: (T, V) -> flat coordinate of the tile, or -> coordinates by bases.
+
+    >>> owned("(128,64):(1,128)", Tile("P", m=128, k=64, bits=16)).places.at(t=3, v=5)
+    {'m': 3, 'k': 5}
+
+    Takes a layout of two modes, the text of one, or a live DSL object. Raises LayoutError for anything else.
+    """
+    value = read_layout(layout, f"owner of {tile.name}")
+    if isinstance(value, ComposedLayout) or value.rank() != 2:
+        raise LayoutError(f"owner of {tile.name}: {value} is no (thread, value) layout of two modes")
+    thread = f", first_thread={first_thread}" if first_thread else ""
+    code = f'll.owned("{value}", {tile.name}{thread})'
+    return Owner(tile, _owner_places(value, tile), value, "declared", code, first_thread)
+
+
+def _owner_places(value: Layout, tile: Tile) -> Places:
+    if not value.coordinate_valued():
+        return tile.unravel().after(tv_places(value, "flat"))
+    names, parts = list(tile.extents), list[Places]()
+    for i, name in enumerate(names):
+        modes = {
+            axis: [(e, _share_of(d, i, len(names), value)) for e, d in part.leaves()]
+            for axis, part in zip(("t", "v"), value, strict=True)
+        }
+        parts.append(strided_places(modes, name))
+    first, *more = parts
+    for part in more:
+        first = first.beside(part)
+    return first
+
+
+def _share_of(stride: Any, coordinate: int, count: int, layout: Layout) -> int:
+    """What a coordinate-valued stride adds to one coordinate."""
+    if not isinstance(stride, Basis):
+        if stride == 0:
+            return 0
+        raise LayoutError(f"{layout} mixes numbers and coordinates in its strides")
+    if len(stride.path) != 1 or stride.path[0] >= count or not isinstance(stride.value, int):
+        raise LayoutError(f"{layout} has the stride {stride}, which is no coordinate of a tile of {count}")
+    return stride.value if stride.path[0] == coordinate else 0
+
+
+def tv_places(layout: Layout, out: str) -> Places:
+    """A (thread, value) layout as (t, v) -> one output."""
+    if layout.rank() != 2 or layout.symbolic() or layout.coordinate_valued():
+        raise LayoutError(f"{layout} is no (thread, value) layout of known integer strides")
+    return strided_places({axis: part.leaves() for axis, part in zip(("t", "v"), layout, strict=True)}, out)
+
+
+@dataclass(frozen=True, eq=False)
+class Writer:
+    """`owner` says which element (t, v) holds, `write` where the store puts it, `bits` how wide one store is."""
+
+    owner: Owner
+    storage: Smem | Tmem
+    write: Places
+    bits: int
+    route: str  # how the store finds its places
+    code: str
+    source: str = "modelled"
+    space: str = "smem"
+
+    @property
+    def tile(self) -> Tile:
+        return self.owner.tile
+
+    def rules(self) -> list[Rule]:
+        """What loads, stores and buffer ask for."""
+        lanes = [self._lane_rule()] if self.space == "tmem" else []
+        return [*self.owner.rules(), *self.storage.rules(), self.vector_rule(), *lanes]
+
+    def _lane_rule(self) -> Rule:
+        """A warp stores to its own quarter of the lanes."""
+        from layoutlab.arbiter import first_where
+
+        first_thread = self.owner.first_thread
+
+        def wrong(t: Any, v: Any) -> Any:
+            return self.write.at(t=t, v=v)["lane"] // WARP_LANES != (t + first_thread) // WARP_LANES % 4
+
+        fault = None
+        found = None if self._own_lanes() else first_where(self.write.axes, wrong)[0]
+        if found is not None:
+            thread = found["t"] + first_thread
+            lane, warp = self.write.at(**found)["lane"], thread // WARP_LANES
+            mine = WARP_LANES * (warp % 4)
+            fault = (
+                f"T{thread} V{found['v']} of warp {warp} stores to TMEM lane {lane}, "
+                f"but the warp may touch lanes {mine} to {mine + WARP_LANES - 1} only (32 * (warp % 4) on)"
+            )
+        return Rule("each warp stores to the TMEM lanes that it may touch", fault)
+
+    def _own_lanes(self) -> bool:
+        """Whether the table says so: threads of a warp stay inside of 32 lanes, warps step by 32 from the first on."""
+        try:
+            row = self.write.table.refined("t", [WARP_LANES]).rows["lane"]
+        except LayoutError:
+            return False
+        high = {term: step for term, step in row.items() if any(d[0] == "t" and d[1] >= WARP_LANES for d in term)}
+        low = sum(abs(step) * (next(iter(t))[2] - 1) for t, step in row.items() if t and t not in high)
+        steps = all(len(t) == 1 and step == next(iter(t))[1] for t, step in high.items())
+        whole = sum((next(iter(t))[2] - 1) * step for t, step in high.items()) == self.write.axes["t"] - WARP_LANES
+        return steps and whole and low < WARP_LANES and not row.get(ONE) and self.owner.first_thread % LANES == 0
+
+    def vector_rule(self) -> Rule:
+        """A store of several elements moves neighbours to one aligned place."""
+        bits, width = self.tile.bits, self.bits
+        asked = f"a {width}-bit store writes neighbouring elements to an aligned place"
+        count = width // bits
+        if width % bits or width not in (8, 16, 32, 64, 128):
+            if width == bits:
+                return Rule(asked, None)
+            return Rule(asked, f"no store moves {width} bits of {bits}-bit elements: 8, 16, 32, 64 or 128 bits do")
+        values = self.write.axes["v"]
+        if values % count:
+            return Rule(asked, f"a thread has {values} values, which {count} at a time do not divide")
+        return Rule(asked, self._scattered(count))
+
+    def _scattered(self, count: int) -> str | None:
+        if count == 1 or self._neighbours(count):
+            return None
+        from layoutlab.arbiter import first_where
+
+        def wrong(t: Any, v: Any) -> Any:
+            first, place = v // count * count, self.write.at(t=t, v=v)
+            start = self.write.at(t=t, v=first)
+            apart = start["bit"] % self.bits + abs(place["bit"] - start["bit"] - (v - first) * self.tile.bits)
+            return apart + sum(abs(place[out] - start[out]) for out in place if out != "bit") != 0
+
+        found, _ = first_where(self.write.axes, wrong)
+        if found is None:
+            return None
+        t, v = found["t"], found["v"]
+        first = v // count * count
+        here, start = (Location(self.space, self.write.at(t=t, v=x)) for x in (v, first))
+        return (
+            f"a {self.bits}-bit store of T{t + self.owner.first_thread} would move V{first} to V{first + count - 1} "
+            f"together, but V{first} belongs at {start} and V{v} at {here}"
+        )
+
+    def _neighbours(self, count: int) -> bool:
+        """Whether the table says so: the lowest values step by one element, everything else by whole stores."""
+        write, swizzle = self.write, self.write.swizzle
+        if write.before and swizzle and (1 << min(swizzle.base, swizzle.base + swizzle.shift)) % self.bits == 0:
+            write = write.before.moved(write.plus)  # the swizzle moves whole stores
+        try:
+            rows = write.table.refined("v", [count]).rows
+        except LayoutError:
+            return False
+        row = rows["bit"]
+        if any(d[0] == "v" and d[1] < count for out in rows if out != "bit" for term in rows[out] for d in term):
+            return False
+        for term, step in row.items():
+            low = [d for d in term if d[0] == "v" and d[1] < count]
+            if low and (len(term) > 1 or step != low[0][1] * self.tile.bits):
+                return False
+            if not low and step % self.bits:
+                return False
+        return sum(1 for t in row if len(t) == 1 for d in t if d[0] == "v" and d[1] < count) == count.bit_length() - 1
+
+
+def store(owner: Any, storage: Smem | Tmem, *, bits: int, through: Any = None, offsets: Any = None) -> Writer:
+    """A writer: each thread stores the elements that it owns, `bits` at a time.
+
+    >>> P = Tile("P", m=128, k=64, bits=16)
+    >>> from layoutlab.handoff.storage import smem
+    >>> writer = store(tcgen05_ld("32x32b.x32").over(P), smem("(128,64):(64,1)", over=P), bits=16)
+    >>> writer.write.at(t=1, v=0)
+    {'bit': 1024}
+
+    By default an element goes where the storage has its coordinate. A copy whose own thread-value layout decides goes
+    by `through`, (T, V) -> flat coordinate of the tile, or by `offsets`, (T, V) -> element offset in memory before the
+    swizzle. Both take a layout, its text, or a live DSL object, `through` a tiled copy too; `owner` takes what `owned`
+    takes.
+    """
+    who = owner if isinstance(owner, Owner) else owned(owner, storage.tile)
+    if who.tile != storage.tile:
+        raise LayoutError(f"the owner holds tile {who.tile} and the storage has {storage.tile}")
+    if through is not None and offsets is not None:
+        raise LayoutError("a store goes through a tile's coordinates or by memory offsets, not both")
+    way = "" if offsets is through is None else f", {'offsets' if through is None else 'through'}"
+    if way:
+        layout = _plain_tv(through if offsets is None else offsets, way[2:], who)
+        way += f'="{layout}"'
+    code = f"ll.store(owner, {storage.name}, bits={bits}{way})"
+    if offsets is not None:
+        if not isinstance(storage, Smem):
+            raise LayoutError(f"{storage.name} lies in Tensor Memory, which element offsets do not address")
+        write = storage.locate(tv_places(layout, "element"))
+        return Writer(who, storage, write, bits, f"at element offsets {layout}", code)
+    if through is not None:
+        at = storage.tile.unravel().after(tv_places(layout, "flat"))
+        return Writer(
+            who, storage, storage.places.after(at), bits, f"at coordinates {layout}", code, space=storage.space
+        )
+    write = storage.places.after(who.places)
+    return Writer(who, storage, write, bits, "at the owner's coordinates", code, space=storage.space)
+
+
+def _plain_tv(value: Any, what: str, owner: Owner) -> Layout:
+    if what == "through" and (copy := read_copy(value)):
+        from layoutlab.handoff.copies import copy_coordinates
+
+        return copy_coordinates(copy, owner.tile, owner.places.axes["t"], owner.places.axes["v"])
+    layout = read_layout(value, what)
+    if isinstance(layout, ComposedLayout) or layout.rank() != 2:
+        raise LayoutError(f"{what}: {layout} is no (thread, value) layout of two modes")
+    sizes = (layout[0].size(), layout[1].size())
+    if sizes != (owner.places.axes["t"], owner.places.axes["v"]):
+        raise LayoutError(
+            f"{what}: {layout} has {sizes[0]} threads of {sizes[1]} values, "
+            f"the owner {owner.places.axes['t']} of {owner.places.axes['v']}"
+        )
+    return layout

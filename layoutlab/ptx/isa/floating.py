@@ -1,0 +1,348 @@
+"""floating: arithmetic on f16, bf16, f32, f64 and packed pairs (PTX ISA 9.7.3, 9.7.4).
+
+fma is rounded once: the product of two float32 is exact in float64, and the sum's lost part decides the ties.
+Approximate functions are numpy's own, rounded to float32: within the last places of the device, not bit-equal to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from layoutlab.ptx.decode import Decoder
+from layoutlab.ptx.formats import decode, encode, flush, narrow
+from layoutlab.ptx.isa.integer import bits_of_type
+from layoutlab.ptx.parse import Instruction
+from layoutlab.ptx.registry import Qualifiers, instruction
+from layoutlab.ptx.state import Array, Frame, Op
+
+Function = Callable[..., Array]
+_ROUND = ".round:rn|rz|rm|rp?"
+
+
+def _lost_in_sum(a: Array, b: Array, total: Array) -> Array:
+    """What rounding took from a + b (Knuth's two-sum)."""
+    other = total - a
+    return np.asarray((a - (total - other)) + (b - other))
+
+
+def _add32(a: Array, b: Array, mode: str) -> Array:
+    if mode == "rn":
+        return a + b
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    total = x + y
+    return narrow(total, _lost_in_sum(x, y, total), mode)
+
+
+def _sub32(a: Array, b: Array, mode: str) -> Array:
+    return a - b if mode == "rn" else _add32(a, -b, mode)
+
+
+def _mul32(a: Array, b: Array, mode: str) -> Array:
+    return a * b if mode == "rn" else narrow(a.astype(np.float64) * b, None, mode)
+
+
+def _fma32(a: Array, b: Array, c: Array, mode: str) -> Array:
+    product = np.multiply(a, b, dtype=np.float64)
+    total = product + c
+    if mode == "rn":
+        tie = (total.view(np.uint64) & np.uint64(0x1FFFFFFF)) == np.uint64(0x10000000)
+        if not np.count_nonzero(tie):
+            return total.astype(np.float32)
+    wide = np.broadcast_to(c.astype(np.float64), total.shape)
+    return narrow(total, _lost_in_sum(product, wide, total), mode)
+
+
+_F32: dict[str, Callable[..., Array]] = {"add": _add32, "sub": _sub32, "mul": _mul32, "fma": _fma32, "mad": _fma32}
+
+
+def _finish(ftz: bool, saturate: bool) -> Callable[[Array], Array] | None:
+    if not (ftz or saturate):
+        return None
+
+    def finish(value: Array) -> Array:
+        if saturate:  # NaN saturates to 0
+            value = np.where(np.isnan(value), np.float32(0), np.clip(value, np.float32(0), np.float32(1)))
+        return flush(value) if ftz else value
+
+    return finish
+
+
+def _run(d: int, sources: list[int], function: Function, view: str, ftz: bool, finish: Any) -> Op:
+    """Compute on a view of the registers, `f32` or `f32x2`; with ftz subnormal operands count as zero."""
+    packed = view.endswith("x2")
+
+    def run(f: Frame) -> None:
+        r = getattr(f, view)
+        values = [r[s] for s in sources]
+        if ftz:
+            values = [flush(v) for v in values]
+        result = function(*values)
+        if finish is not None:
+            result = finish(result)
+        if f.mask is True:
+            r[d][...] = result
+        else:
+            np.copyto(r[d], result, where=f.mask[..., None] if packed else f.mask)
+
+    return run
+
+
+@instruction(
+    f"add {_ROUND} .ftz? .sat? .type:f32", f"sub {_ROUND} .ftz? .sat? .type:f32", f"mul {_ROUND} .ftz? .sat? .type:f32",
+    f"add {_ROUND} .ftz? .type:f32x2", f"sub {_ROUND} .ftz? .type:f32x2", f"mul {_ROUND} .ftz? .type:f32x2",
+    "fma .round:rn|rz|rm|rp .ftz? .sat? .type:f32", "fma .round:rn|rz|rm|rp .ftz? .type:f32x2",
+    "mad .round:rn|rz|rm|rp .ftz? .sat? .type:f32",
+)  # fmt: skip
+def _arithmetic32(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
+    name = ins.opcode.split(".")[0]
+    bits = 32 if q["type"] == "f32" else 64
+    d.expect(ins, 4 if name in ("fma", "mad") else 3)
+    target, sources = d.destination(ins.operands[0], bits), [d.slot(o, bits) for o in ins.operands[1:]]
+    mode, function = q.get("round", "rn"), _F32[name]
+    ftz, saturate = "ftz" in q, "sat" in q
+    if mode == "rn" and not (ftz or saturate) and name in ("add", "sub", "mul"):
+        return _fast(q["type"], {"add": np.add, "sub": np.subtract, "mul": np.multiply}[name], target, *sources)
+    return _run(target, sources, lambda *v: function(*v, mode), q["type"], ftz, _finish(ftz, saturate))
+
+
+def _fast(view: str, function: Any, d: int, a: int, b: int) -> Op:
+    if view == "f32":
+
+        def run(f: Frame) -> None:
+            r = f.f32
+            function(r[a], r[b], out=r[d], where=f.mask)
+
+        return run
+
+    def run_pair(f: Frame) -> None:
+        r = f.f32x2
+        function(r[a], r[b], r[d], where=True if f.mask is True else f.mask[..., None])
+
+    return run_pair
+
+
+@instruction(f"add {_ROUND} .type:f64", f"sub {_ROUND} .type:f64", f"mul {_ROUND} .type:f64")
+def _arithmetic64(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
+    if q.get("round", "rn") != "rn":
+        raise d.fail(f"{ins.opcode}: directed rounding of f64 is not emulated yet")
+    function = {"add": np.add, "sub": np.subtract, "mul": np.multiply}[ins.opcode.split(".")[0]]
+    target, a, b = d.destination(ins.operands[0], 64), *(d.slot(o, 64) for o in ins.operands[1:])
+
+    def run(f: Frame) -> None:
+        function(f.f64[a], f.f64[b], f.f64[target], where=f.mask)
+
+    return run
+
+
+@instruction("fma .rn .f64")
+def _fma64(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
+    """Through the platform's long double: exact products, one rounding where it has 64 bits of mantissa or more."""
+    target, *sources = d.destination(ins.operands[0], 64), *(d.slot(o, 64) for o in ins.operands[1:])
+
+    def value(a: Array, b: Array, c: Array) -> Array:
+        return (a.astype(np.longdouble) * b + c).astype(np.float64)
+
+    return _run(target, sources, value, "f64", False, None)
+
+
+@instruction("min .ftz? .NaN? .xorsign.abs? .type:f32", "max .ftz? .NaN? .xorsign.abs? .type:f32",
+             "min .type:f64", "max .type:f64")  # fmt: skip
+def _minmax(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
+    """The operand that is no NaN, or with .NaN the NaN; two or three operands; -0 is below +0."""
+    bits = bits_of_type(q["type"])
+    target, sources = d.destination(ins.operands[0], bits), [d.slot(o, bits) for o in ins.operands[1:]]
+    d.expect(ins, 3, 4)
+    low = ins.opcode.startswith("min")
+    if "NaN" in q:
+        function: Any = np.minimum if low else np.maximum
+    else:
+        function = np.fmin if low else np.fmax
+    if len(sources) == 2 and "ftz" not in q:
+        view = q["type"]
+
+        def run(f: Frame) -> None:
+            r = getattr(f, view)
+            function(r[sources[0]], r[sources[1]], out=r[target], where=f.mask)
+
+        return run
+
+    def value(*values: Array) -> Array:
+        result = values[0]
+        for other in values[1:]:
+            result = function(result, other)
+        return result
+
+    return _run(target, sources, value, q["type"], "ftz" in q, _finish("ftz" in q, False))
+
+
+@instruction("abs .ftz? .type:f32|f64", "neg .ftz? .type:f32|f64")
+def _sign(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
+    bits = bits_of_type(q["type"])
+    function: Any = np.absolute if ins.opcode.startswith("abs") else np.negative
+    target, a = d.destination(ins.operands[0], bits), d.slot(ins.operands[1], bits)
+    return _run(target, [a], function, q["type"], "ftz" in q, None)
+
+
+@instruction("copysign .type:f32|f64")
+def _copysign(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
+    bits = bits_of_type(q["type"])
+    target, a, b = d.destination(ins.operands[0], bits), *(d.slot(o, bits) for o in ins.operands[1:])
+    return _run(target, [a, b], lambda x, y: np.copysign(y, x), q["type"], False, None)
+
+
+def _in_double(function: Callable[..., Array]) -> Function:
+    """A function evaluated in float64 and rounded to float32 once."""
+    return lambda *v: function(*(x.astype(np.float64) for x in v)).astype(np.float32)
+
+
+_APPROXIMATE: dict[str, Function] = {
+    "ex2": lambda x: np.exp2(x), "lg2": _in_double(np.log2), "rcp": _in_double(lambda x: 1.0 / x),
+    "sqrt": _in_double(np.sqrt), "rsqrt": _in_double(lambda x: 1.0 / np.sqrt(x)), "sin": _in_double(np.sin),
+    "cos": _in_double(np.cos), "tanh": _in_double(np.tanh),
+}  # fmt: skip
+
+
+@instruction(
+    "ex2.approx .ftz? .f32", "lg2.approx .ftz? .f32", "sin.approx .ftz? .f32", "cos.approx .ftz? .f32",
+    "tanh.approx .f32", "rcp .mode:approx|rn|rz|rm|rp .ftz? .f32", "sqrt .mode:approx|rn|rz|rm|rp .ftz? .f32",
+    "rsqrt.approx .ftz? .f32",
+)  # fmt: skip
+def _function32(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
+    name, mode = ins.opcode.split(".")[0], q.get("mode", "approx")
+    target, a = d.destination(ins.operands[0], 32), d.slot(ins.operands[1], 32)
+    function = _APPROXIMATE[name]
+    if mode in ("rz", "rm", "rp"):
+        exact: Callable[[Array], Array] = np.sqrt if name == "sqrt" else np.reciprocal
+
+        def function(x: Array) -> Array:
+            return narrow(exact(x.astype(np.float64)), None, mode)
+
+    return _run(target, [a], function, "f32", "ftz" in q, _finish("ftz" in q, False))
+
+
+@instruction("div .mode:rn|rz|rm|rp|approx|full .ftz? .f32")
+def _div32(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
+    target, a, b = d.destination(ins.operands[0], 32), *(d.slot(o, 32) for o in ins.operands[1:])
+    mode = q["mode"] if q["mode"] in ("rz", "rm", "rp") else "rn"
+
+    def value(x: Array, y: Array) -> Array:
+        return x / y if mode == "rn" else narrow(x.astype(np.float64) / y, None, mode)
+
+    return _run(target, [a, b], value, "f32", "ftz" in q, _finish("ftz" in q, False))
+
+
+@instruction("div.rn .f64", "rcp.rn .f64", "sqrt.rn .f64")
+def _function64(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
+    target, sources = d.destination(ins.operands[0], 64), [d.slot(o, 64) for o in ins.operands[1:]]
+    function: Any = {"div": np.divide, "rcp": np.reciprocal, "sqrt": np.sqrt}[ins.opcode.split(".")[0]]
+    return _run(target, sources, function, "f64", False, None)
+
+
+@instruction("testp .test:finite|infinite|number|notanumber|normal|subnormal .type:f32|f64")
+def _testp(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
+    bits = bits_of_type(q["type"])
+    p, a = d.predicate(ins.operands[0]), d.slot(ins.operands[1], bits)
+    tiny = 2.0**-126 if bits == 32 else 2.0**-1022
+    test: Any = {
+        "finite": np.isfinite, "infinite": np.isinf, "notanumber": np.isnan, "number": lambda x: ~np.isnan(x),
+        "normal": lambda x: np.isfinite(x) & (np.abs(x) >= tiny),
+        "subnormal": lambda x: (np.abs(x) < tiny) & (x != 0),
+    }[q["test"]]  # fmt: skip
+
+    def run(f: Frame) -> None:
+        f.put(f.p[p], test(getattr(f, q["type"])[a]))
+
+    return run
+
+
+# -- 16-bit types: computed in float64, rounded once -------------------------------------------------------------------
+
+_HALF = "f16|f16x2|bf16|bf16x2"
+_HALF_FUNCTIONS: dict[str, Function] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "fma": lambda a, b, c: a * b + c, "abs": np.absolute,
+    "neg": np.negative, "ex2": np.exp2, "tanh": np.tanh, "min": np.fmin, "max": np.fmax,
+}  # fmt: skip
+
+
+def _half(d: Decoder, ins: Instruction, q: Qualifiers, function: Function) -> Op:
+    """A function of 16-bit values, alone or in packed pairs."""
+    kind, packed = q["type"].removesuffix("x2"), q["type"].endswith("x2")
+    bits, view = (32, "u16x2") if packed else (16, "u16")
+    target, sources = d.destination(ins.operands[0], bits), [d.slot(o, bits) for o in ins.operands[1:]]
+    saturate, relu, ftz = "sat" in q, "relu" in q, "ftz" in q
+
+    def run(f: Frame) -> None:
+        r = getattr(f, view)
+        result = function(*(decode(kind, r[s]).astype(np.float64) for s in sources))
+        if saturate:
+            result = np.where(np.isnan(result), 0.0, np.clip(result, 0.0, 1.0))
+        if relu:
+            result = np.where(result < 0, 0.0, result)
+        if ftz:
+            result = np.where(np.abs(result) < 2.0**-14, np.copysign(0.0, result), result)
+        code = encode(kind, result)
+        if f.mask is True:
+            r[target][...] = code
+        else:
+            np.copyto(r[target], code, where=f.mask[..., None] if packed else f.mask)
+
+    return run
+
+
+@instruction(
+    f"add .rn? .ftz? .sat? .type:{_HALF}", f"sub .rn? .ftz? .sat? .type:{_HALF}", f"mul .rn? .ftz? .sat? .type:{_HALF}",
+    f"fma.rn .ftz? .sat? .relu? .type:{_HALF}", f"ex2.approx .ftz? .type:{_HALF}", f"tanh.approx .type:{_HALF}",
+)  # fmt: skip
+def _half_arithmetic(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
+    return _half(d, ins, q, _HALF_FUNCTIONS[ins.opcode.split(".")[0]])
+
+
+@instruction(f"abs .ftz? .type:{_HALF}", f"neg .ftz? .type:{_HALF}")
+def _half_sign(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
+    """Bits only: a NaN keeps its payload."""
+    bits = 32 if q["type"].endswith("x2") else 16
+    target, a = d.destination(ins.operands[0], bits), d.slot(ins.operands[1], bits)
+    sign = np.uint32(0x80008000) if bits == 32 else np.uint16(0x8000)
+    negate = ins.opcode.startswith("neg")
+
+    def run(f: Frame) -> None:
+        r: Any = f.u32 if bits == 32 else f.u16
+        f.put(r[target], r[a] ^ sign if negate else r[a] & ~sign)
+
+    return run
+
+
+@instruction(f"min .ftz? .NaN? .type:{_HALF}", f"max .ftz? .NaN? .type:{_HALF}")
+def _half_minmax(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
+    low = ins.opcode.startswith("min")
+    if "NaN" in q:
+        return _half(d, ins, q, np.minimum if low else np.maximum)
+    return _half(d, ins, q, np.fmin if low else np.fmax)
+
+
+@instruction("setp .compare:eq|ne|lt|le|gt|ge|equ|neu|ltu|leu|gtu|geu .ftz? .type:f16x2|bf16|bf16x2")
+def _half_setp(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
+    from layoutlab.ptx.isa.integer import _float_compare
+    from layoutlab.ptx.parse import Pair
+
+    kind, packed = q["type"].removesuffix("x2"), q["type"].endswith("x2")
+    compare = _float_compare(q["compare"])
+    first = ins.operands[0]
+    bits, view = (32, "u16x2") if packed else (16, "u16")
+    a, b = d.slot(ins.operands[1], bits), d.slot(ins.operands[2], bits)
+    targets = [first.first, first.second] if isinstance(first, Pair) else [first]
+    slots = [d.predicate(t) for t in targets]
+
+    def run(f: Frame) -> None:
+        r = getattr(f, view)
+        result = compare(decode(kind, r[a]), decode(kind, r[b]))
+        if not packed:
+            f.put(f.p[slots[0]], result)
+        else:
+            for i, slot in enumerate(slots):
+                f.put(f.p[slot], result[..., i])
+
+    return run

@@ -1,0 +1,422 @@
+"""machine: run a decoded program over a grid, warps in step where they can be, apart where they must.
+
+Threads that stand at the same block are a fragment: a range of rows and a mask. The fragment with the lowest block runs
+first, so that the others of its warp are met where paths join; one that waits lets others go. An instruction that
+needs its warp whole stands as a gate until the rest has arrived.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from layoutlab.ptx.asynchronous import AsyncUnits
+from layoutlab.ptx.decode import Block, Program, decode
+from layoutlab.ptx.memory import SHARED_RESERVED_BYTES, SHARED_WINDOW_BYTES, GlobalMemory
+from layoutlab.ptx.parse import Function, Module, PtxError, no_collection
+from layoutlab.ptx.provenance import Provenance
+from layoutlab.ptx.report import Deadlock, Findings, Report
+from layoutlab.ptx.state import LANES, Array, Frame, Geometry, Services, Wave
+
+FAIR_SHIFT = 12  # a fragment that has run 2^12 blocks more than another waits for it, so that no spin starves others
+WAVE_BYTES = 192 << 20  # memory that the registers and memories of one wave may take
+
+
+@dataclass(eq=False)
+class Fragment:
+    """Threads at one block. `mask` is None when every lane of rows [low, high) belongs to it."""
+
+    block: int
+    low: int
+    high: int
+    mask: Array | None
+    age: int = 0
+    blocked_at: int = -1  # the wave's version when its gate last refused
+    gave_up: tuple[int, frozenset[int]] = (-1, frozenset())  # gates that timed out, at this version of the wave
+
+
+class Scheduler:
+    """Runs one wave to its end."""
+
+    def __init__(self, program: Program, wave: Wave, rng: random.Random | None) -> None:
+        self.blocks = program.blocks
+        self.wave = wave
+        self.rng = rng
+        mask = None if wave.alive.all() else wave.alive.copy()
+        self.fragments = [Fragment(0, 0, wave.rows, mask)]
+
+    def run(self) -> None:
+        while self.fragments:
+            fragment = self._pick()
+            if fragment is None:
+                self._unblock()
+            else:
+                self._advance(fragment)
+        self.wave.asynchronous.drain_all()
+
+    # -- choosing -----------------------------------------------------------------------------------------------
+
+    def _pick(self) -> Fragment | None:
+        version = self.wave.version
+        ready = [f for f in self.fragments if f.blocked_at != version]
+        if not ready:
+            return None
+        if self.rng is not None:
+            return self.rng.choice(ready)
+        return min(ready, key=lambda f: (f.age >> FAIR_SHIFT, f.block))
+
+    def _unblock(self) -> None:
+        """Nobody can go on: complete started work, else let a try_wait time out, else it is a deadlock."""
+        wave = self.wave
+        if wave.asynchronous.step():
+            wave.version += 1
+            return
+        for fragment in self.fragments:
+            gate = self.blocks[fragment.block].gate
+            version, given_up = fragment.gave_up
+            given_up = given_up if version == wave.version else frozenset()
+            if gate is None or fragment.block in given_up:
+                continue
+            frame = self._frame(fragment)
+            if gate.give_up(frame):
+                fragment.gave_up = (wave.version, given_up | {fragment.block})
+                fragment.blocked_at = -1
+                self._move(fragment, fragment.block + 1)
+                return
+        raise Deadlock(self._describe_deadlock())
+
+    def _describe_deadlock(self) -> str:
+        lines = ["deadlock: no warp can go on"]
+        for fragment in self.fragments:
+            frame = self._frame(fragment)
+            block = self.blocks[fragment.block]
+            reason = block.gate.describe(frame) if block.gate else "the other lanes of its warp"
+            lines.append(f"  {self._who(frame)} at {block.instruction.where} ({block.instruction.text}): {reason}")
+        lines += [f"  {barrier.describe()}" for barrier in self.wave.asynchronous.mbarriers.values()]
+        return "\n".join(lines)
+
+    def _who(self, frame: Frame) -> str:
+        rows = list(frame.active_rows())
+        names = []
+        for row in rows[:8]:
+            active = LANES if frame.mask is True else int(frame.mask[row].sum())
+            lanes = "" if active == LANES else f" ({active} lanes)"
+            names.append(f"CTA {int(frame.cta[row, 0])} warp {int(frame.warp[row, 0])}{lanes}")
+        return ", ".join(names) + (", ..." if len(rows) > 8 else "")
+
+    # -- running ------------------------------------------------------------------------------------------------
+
+    def _frame(self, fragment: Fragment) -> Frame:
+        frame = self.wave.frame(fragment.low, fragment.high)
+        frame.mask = True if fragment.mask is None else fragment.mask
+        return frame
+
+    def _advance(self, fragment: Fragment) -> None:
+        """Run the fragment until it splits, waits, ends, or others should go first."""
+        limit = self._limit(fragment)
+        wave, blocks = self.wave, self.blocks
+        random_steps = wave.asynchronous.schedule == "random"
+        frame = self._frame(fragment)
+        others = {f.block for f in self.fragments if f is not fragment}
+        while True:
+            block = blocks[fragment.block]
+            if block.sync is not None and not self._converged(fragment, frame, block.sync):
+                fragment.blocked_at = wave.version
+                return
+            if block.gate is not None:
+                allowed = block.gate.poll(frame)
+                if allowed is not True:
+                    self._hold(fragment, allowed)
+                    return
+            for op in block.ops:
+                op(frame)
+            wave.instructions += block.weight * (frame.rows if frame.mask is True else self._active_rows(frame))
+            fragment.age += 1
+            following = self._follow(fragment, frame, block)
+            if following < 0:
+                return
+            fragment.block = following
+            if following in others:
+                self._merge(fragment)
+                return
+            if following > limit or random_steps or not fragment.age & 1023:
+                if random_steps:
+                    wave.asynchronous.maybe_step()
+                elif not fragment.age & 1023:
+                    wave.asynchronous.step()  # a long spin may wait for started work that no gate names
+                return
+
+    @staticmethod
+    def _active_rows(frame: Frame) -> int:
+        return int(np.count_nonzero(frame.mask.any(axis=1)))
+
+    def _limit(self, fragment: Fragment) -> int:
+        """The block up to which this fragment may run before another should."""
+        version = self.wave.version
+        blocks = [f.block for f in self.fragments if f is not fragment and f.blocked_at != version]
+        return min(blocks, default=1 << 60)
+
+    def _converged(self, fragment: Fragment, frame: Frame, sync: str | int) -> bool:
+        """Whether all the lanes that the instruction names stand here."""
+        if sync == "warpgroup":
+            return self._whole_warpgroups(fragment, frame)
+        if fragment.mask is None:
+            return True
+        here = fragment.mask
+        rows = here.any(axis=1)
+        if isinstance(sync, str):
+            missing = (frame.alive & ~here)[rows]
+            return not missing.any()
+        named = np.broadcast_to(frame.u32[sync], frame.shape)
+        lanes = (named[..., None] >> np.arange(LANES, dtype=np.uint32)) & 1
+        wanted = (lanes.astype(bool) & here[..., None]).any(axis=1)
+        return not (wanted & frame.alive & ~here).any()
+
+    def _whole_warpgroups(self, fragment: Fragment, frame: Frame) -> bool:
+        wave = self.wave
+        here = np.zeros((wave.rows, LANES), bool)
+        here[fragment.low : fragment.high] = True if fragment.mask is None else fragment.mask
+        group = np.broadcast_to((wave.row_warp // 4) * wave.ctas + wave.row_cta, here.shape)
+        present = np.unique(group[here])
+        return not (np.isin(group, present) & wave.alive & ~here).any()
+
+    def _hold(self, fragment: Fragment, allowed: Any) -> None:
+        """A gate let only some lanes pass: they go on as a fragment of their own."""
+        everyone = np.ones((fragment.high - fragment.low, LANES), bool) if fragment.mask is None else fragment.mask
+        passing = everyone & allowed
+        if passing.any():
+            self.fragments.remove(fragment)
+            self._add(fragment, fragment.block, everyone & ~passing, self.wave.version)
+            # The lanes that pass meet the same gate again, which then lets all of them through.
+            self._add(fragment, fragment.block, passing, -1, merge=False)
+        else:
+            fragment.blocked_at = self.wave.version
+
+    def _follow(self, fragment: Fragment, frame: Frame, block: Block) -> int:
+        """The next block, or -1 when the fragment split or ended."""
+        following = block.number + 1
+        if block.table:
+            return self._follow_table(fragment, frame, block)
+        if block.guard < 0:
+            if block.exits:
+                self._exit(fragment, frame.mask)
+                return -1
+            return block.target if block.target >= 0 else following
+        taken = frame.p[block.guard]
+        if block.negated:
+            taken = ~taken
+        if fragment.mask is not None:
+            taken = taken & fragment.mask
+            total = int(np.count_nonzero(fragment.mask))
+        else:
+            total = frame.rows * LANES
+        count = int(np.count_nonzero(taken))
+        if count == 0:
+            return following
+        if count == total:
+            if block.exits:
+                self._exit(fragment, frame.mask)
+                return -1
+            return block.target
+        self._split(fragment, taken, -1 if block.exits else block.target, following)
+        return -1
+
+    def _follow_table(self, fragment: Fragment, frame: Frame, block: Block) -> int:
+        index = np.broadcast_to(frame.u32[block.table_slot], frame.shape)
+        everyone = np.ones(frame.shape, bool) if fragment.mask is None else fragment.mask
+        values = np.unique(index[everyone]).tolist()
+        if values and values[-1] >= len(block.table):
+            raise PtxError(f"branch index {values[-1]} of a table of {len(block.table)}", block.instruction.line)
+        if len(values) == 1:
+            return block.table[int(values[0])]
+        self.fragments.remove(fragment)
+        for value in values:
+            self._add(fragment, block.table[value], everyone & (index == value), -1)
+        return -1
+
+    def _split(self, fragment: Fragment, taken: Array, target: int, following: int) -> None:
+        everyone = np.ones(taken.shape, bool) if fragment.mask is None else fragment.mask
+        self.fragments.remove(fragment)
+        if target < 0:
+            self.wave.alive[fragment.low : fragment.high] &= ~taken
+            self.wave.version += 1
+        else:
+            self._add(fragment, target, taken, -1)
+        self._add(fragment, following, everyone & ~taken, -1)
+
+    def _exit(self, fragment: Fragment, mask: Any) -> None:
+        self.fragments.remove(fragment)
+        self.wave.alive[fragment.low : fragment.high] &= ~np.asarray(mask)
+        self.wave.version += 1
+
+    def _move(self, fragment: Fragment, block: int) -> None:
+        fragment.block = block
+        if any(f.block == block for f in self.fragments if f is not fragment):
+            self._merge(fragment)
+
+    def _add(self, parent: Fragment, block: int, mask: Array, blocked_at: int, merge: bool = True) -> None:
+        rows = np.flatnonzero(mask.any(axis=1))
+        low, high = int(rows[0]), int(rows[-1]) + 1
+        part: Array | None = mask[low:high].copy()
+        if part is not None and part.all():
+            part = None
+        low, high = low + parent.low, high + parent.low
+        fragment = Fragment(block, low, high, part, parent.age, blocked_at, parent.gave_up)
+        self.fragments.append(fragment)
+        if merge and blocked_at < 0:
+            self._merge(fragment)
+
+    def _merge(self, fragment: Fragment) -> None:
+        """Join every other fragment that stands at the same block."""
+        same = [f for f in self.fragments if f.block == fragment.block]
+        if len(same) < 2:
+            return
+        low, high = min(f.low for f in same), max(f.high for f in same)
+        mask: Array | None = np.zeros((high - low, LANES), bool)
+        assert mask is not None
+        for part in same:
+            view = mask[part.low - low : part.high - low]
+            view |= True if part.mask is None else part.mask
+            if part is not fragment:
+                self.fragments.remove(part)
+        if mask.all():
+            mask = None
+        fragment.low, fragment.high, fragment.mask = low, high, mask
+        fragment.age = max(f.age for f in same)
+        fragment.gave_up = min((f.gave_up for f in same), key=lambda g: (g[0], len(g[1])))
+        fragment.blocked_at = -1
+
+
+# -- a grid -----------------------------------------------------------------------------------------------------------
+
+
+def run_grid(
+    module: Module,
+    function: Function,
+    geometry: Geometry,
+    params: list[bytes],
+    memory: GlobalMemory,
+    *,
+    schedule: str = "eager",
+    seed: int = 0,
+    provenance: bool = False,
+    options: frozenset[str] = frozenset(),
+    wave_ctas: int | None = None,
+    progress: Any = None,
+) -> Report:
+    """Run every CTA of a launch and report.
+
+    `params` holds the bytes of each parameter, `memory` the buffers it may touch, `wave_ctas` how many CTAs run
+    together (chosen from their size when None), `progress` is called with the number of CTAs done. Raises `PtxError`
+    at the first PTX line that the machine does not know or that leaves its memory, and `Deadlock` when no warp can go
+    on.
+    """
+    if geometry.cluster != (1, 1, 1):
+        raise PtxError(f"a cluster of {geometry.cluster} CTAs is not emulated yet")
+    started = time.perf_counter()
+    program = decode(module, function)
+    findings = Findings()
+    record = Provenance() if provenance else None
+    rng = random.Random(seed)
+    geometry = Geometry(geometry.grid, geometry.block, geometry.shared_bytes + program.shared_static_bytes)
+    _check_launch(function, geometry)
+
+    def make_async(wave: Wave) -> AsyncUnits:
+        return AsyncUnits(wave, schedule, rng)
+
+    services = Services(
+        memory, _param_image(program, params), findings, make_async, program.local_bytes, record,
+        np.frombuffer(program.constant_bytes, np.uint8).copy(), options,
+    )  # fmt: skip
+    report = Report(function.name, geometry.grid, geometry.block, provenance=record)
+    done = 0
+    with np.errstate(all="ignore"), no_collection():
+        for ctas in _waves(geometry, program, wave_ctas):
+            wave = Wave(geometry, ctas, program.plan, services)
+            _set_special_registers(wave, program)
+            if record is not None:
+                record.start_wave(wave.ctas, wave.shared.stride, done)
+            Scheduler(program, wave, rng if schedule == "random" else None).run()
+            if record is not None:
+                record.finish_wave(wave.shared.bytes, wave.tmem.words)
+            report.instructions += wave.instructions
+            wave.close()
+            done += len(ctas)
+            if progress is not None:
+                progress(done)
+    report.warnings = findings.all()
+    report.seconds = time.perf_counter() - started
+    return report
+
+
+def _check_launch(function: Function, geometry: Geometry) -> None:
+    required = function.required_threads
+    if required is not None and required != geometry.block:
+        raise PtxError(f"{function.name} requires blocks of {required} threads, launched with {geometry.block}")
+    if SHARED_RESERVED_BYTES + geometry.shared_bytes > SHARED_WINDOW_BYTES:
+        raise PtxError(f"{geometry.shared_bytes} bytes of shared memory: a CTA may use {SHARED_WINDOW_BYTES - 1024}")
+
+
+def _param_image(program: Program, params: list[bytes]) -> Array:
+    variables = program.function.params
+    if len(params) != len(variables):
+        raise PtxError(f"{len(params)} parameters for {len(variables)} of {program.function.name}")
+    image = np.zeros(program.param_total + 16, np.uint8)
+    for variable, offset, data in zip(variables, program.param_offsets, params, strict=True):
+        if len(data) != variable.size:
+            raise PtxError(f"parameter {variable.name} has {variable.size} bytes, given {len(data)}")
+        image[offset : offset + len(data)] = np.frombuffer(data, np.uint8)
+    return image
+
+
+def _waves(geometry: Geometry, program: Program, wave_ctas: int | None) -> Iterator[list[tuple[int, int, int]]]:
+    """The CTA ids in launch order, x fastest, cut into waves."""
+    if wave_ctas is None:
+        counts = program.plan.counts
+        per_row = LANES * (counts["pred"] + 2 * counts["b16"] + 4 * counts["b32"] + 8 * counts["b64"])
+        per_cta = geometry.warps * (per_row + LANES * program.local_bytes) + 2 * geometry.shared_bytes + (1 << 19)
+        wave_ctas = max(1, min(8, WAVE_BYTES // per_cta))
+    x, y, z = geometry.grid
+    ids = ((i, j, k) for k in range(z) for j in range(y) for i in range(x))
+    while batch := list(itertools.islice(ids, wave_ctas)):
+        yield batch
+
+
+def _set_special_registers(wave: Wave, program: Program) -> None:
+    geometry = wave.geometry
+    bx, by, _ = geometry.block
+    thread = np.minimum(wave.thread, geometry.threads - 1)
+    ctas = np.array(wave.cta_ids)[wave.row_cta]
+    lane = np.broadcast_to(np.arange(LANES), thread.shape)
+    one = np.uint32(1)
+    lane_bit = one << lane.astype(np.uint32)
+    axes = {
+        "%tid": (thread % bx, thread // bx % by, thread // (bx * by)),
+        "%ntid": geometry.block,
+        "%ctaid": (ctas[..., 0], ctas[..., 1], ctas[..., 2]),
+        "%nctaid": geometry.grid,
+        "%clusterid": (ctas[..., 0], ctas[..., 1], ctas[..., 2]),
+        "%nclusterid": geometry.grid,
+        "%cluster_ctaid": (0, 0, 0),
+        "%cluster_nctaid": (1, 1, 1),
+    }
+    plain = {
+        "%laneid": lane, "%warpid": wave.row_warp, "%nwarpid": geometry.warps, "%smid": 0, "%nsmid": 1, "%gridid": 0,
+        "%lanemask_eq": lane_bit, "%lanemask_lt": lane_bit - one, "%lanemask_le": lane_bit | (lane_bit - one),
+        "%lanemask_gt": ~(lane_bit | (lane_bit - one)), "%lanemask_ge": ~(lane_bit - one),
+        "%cluster_ctarank": 0, "%cluster_nctarank": 1, "%is_explicit_cluster": 0,
+        "%clock": 0, "%clock_hi": 0, "%clock64": 0, "%globaltimer": 0, "%globaltimer_lo": 0, "%globaltimer_hi": 0,
+        "%dynamic_smem_size": geometry.shared_bytes - program.shared_static_bytes,
+        "%total_smem_size": geometry.shared_bytes + SHARED_RESERVED_BYTES,
+    }  # fmt: skip
+    for name, slot in program.special.items():
+        base, _, axis = name.partition(".")
+        value: Any = axes[base]["xyz".index(axis)] if axis else plain[base]
+        bank = wave.b64 if name in ("%clock64", "%globaltimer", "%gridid") else wave.b32
+        bank[slot] = value

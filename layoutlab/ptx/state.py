@@ -1,0 +1,219 @@
+"""state: what a wave of CTAs holds while it runs, and the frame through which instructions see it.
+
+A wave runs several CTAs at once. Its registers are arrays of shape (register, row, lane); a row is one warp, and row
+`warp * ctas + cta` puts the same warp of all CTAs side by side, so that warps of one role are one slice. A frame is
+such a slice with the mask of lanes that execute: instructions are numpy calls on `frame.u32[slot]` and its kin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from layoutlab.ptx.memory import GlobalMemory, SharedMemory, TensorMemory
+
+if TYPE_CHECKING:
+    from layoutlab.ptx.asynchronous import AsyncUnits
+    from layoutlab.ptx.provenance import Provenance
+    from layoutlab.ptx.report import Findings
+
+Array = NDArray[Any]
+Op = Callable[["Frame"], None]
+LANES = 32
+
+
+@dataclass(frozen=True)
+class RegisterPlan:
+    """How many slots each bank has, and the constants that follow them, as bit patterns."""
+
+    counts: dict[str, int]
+    constants: dict[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """The launch: threads of a block, blocks of the grid, and bytes of shared memory for each CTA."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    cluster: tuple[int, int, int] = (1, 1, 1)
+
+    @property
+    def threads(self) -> int:
+        return self.block[0] * self.block[1] * self.block[2]
+
+    @property
+    def warps(self) -> int:
+        return -(-self.threads // LANES)
+
+
+class Wave:
+    """The registers and memories of CTAs that run together."""
+
+    def __init__(
+        self, geometry: Geometry, ctas: list[tuple[int, int, int]], plan: RegisterPlan, services: Services
+    ) -> None:
+        self.geometry = geometry
+        self.cta_ids = ctas
+        self.ctas = len(ctas)
+        self.rows = geometry.warps * self.ctas
+        shape = (self.rows, LANES)
+        self.pred = np.zeros((plan.counts["pred"], *shape), np.bool_)
+        self.b16 = np.zeros((plan.counts["b16"], *shape), np.uint16)
+        self.b32 = np.zeros((plan.counts["b32"], *shape), np.uint32)
+        self.b64 = np.zeros((plan.counts["b64"], *shape), np.uint64)
+        self.plan = plan
+        self.services = services
+        self.shared = SharedMemory(self.ctas, geometry.shared_bytes)
+        self.tmem = TensorMemory(self.ctas)
+        self.local = np.zeros((*shape, services.local_bytes), np.uint8)
+        rows = np.arange(self.rows, dtype=np.int64)[:, None]
+        self.row_cta = np.broadcast_to(rows % self.ctas, shape)
+        self.row_warp = np.broadcast_to(rows // self.ctas, shape)
+        self.thread = self.row_warp * LANES + np.arange(LANES)
+        self.alive = self.thread < geometry.threads
+        self.barriers: dict[tuple[int, int], Barrier] = {}
+        self.asynchronous: AsyncUnits = services.make_async(self)
+        # Counts completions that may let a waiting warp go on; waiters look again when it has moved.
+        self.version = 0
+        self.instructions = 0
+        self.operands_written: set[tuple[object, ...]] = set()  # matrix operands whose bytes are known to be written
+        self.frames: dict[tuple[int, int], Frame] = {}
+
+    def close(self) -> None:
+        """Let go of the frames, which hold the wave in turn, so that its memory is free at once."""
+        self.frames.clear()
+        del self.asynchronous
+
+    def frame(self, low: int, high: int) -> Frame:
+        """The frame of rows [low, high), made once."""
+        found = self.frames.get((low, high))
+        if found is None:
+            found = self.frames[low, high] = Frame(self, low, high)
+        return found
+
+    def barrier(self, cta: int, number: int) -> Barrier:
+        return self.barriers.setdefault((cta, number), Barrier())
+
+    def alive_warps(self, cta: int) -> int:
+        return int(self.alive[cta :: self.ctas].any(axis=1).sum())
+
+
+@dataclass
+class Barrier:
+    """A named barrier of one CTA: threads that arrived in this generation, and how many it waits for."""
+
+    arrived: int = 0
+    expected: int = 0
+    generation: int = 0
+    reduction: int = 0
+
+
+@dataclass
+class Services:
+    """What a wave shares with the whole run."""
+
+    memory: GlobalMemory
+    param_bytes: Array
+    findings: Findings
+    make_async: Callable[[Wave], AsyncUnits]
+    local_bytes: int = 0
+    provenance: Provenance | None = None
+    constant_bytes: Array = field(default_factory=lambda: np.zeros(16, np.uint8))
+    options: frozenset[str] = frozenset()
+
+
+class Views(dict[int, Array]):
+    """The slots of a bank, each made into a view when it is first used; constants count down from -1."""
+
+    def __init__(self, bank: Array, constants: list[Array]) -> None:
+        super().__init__({-1 - i: constant for i, constant in enumerate(constants)})
+        self.bank, self.fixed = bank, constants
+
+    def __missing__(self, slot: int) -> Array:
+        view: Array = self.bank[slot]
+        self[slot] = view
+        return view
+
+
+class Frame:
+    """Rows [low, high) of a wave: the registers by slot, and `mask`, True when every lane executes."""
+
+    def __init__(self, wave: Wave, low: int, high: int) -> None:
+        self.wave = wave
+        self.low, self.high, self.rows = low, high, high - low
+        self.shape = (high - low, LANES)
+        self.mask: Any = True
+        constants = wave.plan.constants
+        rows = slice(low, high)
+        self.p = Views(wave.pred[:, rows], [np.array([[bool(c)]]) for c in constants["pred"]])
+        self.u16, self.s16, self.f16 = self._bank(wave.b16, constants["b16"], np.uint16, np.int16, np.float16)
+        self.u32, self.s32, self.f32 = self._bank(wave.b32, constants["b32"], np.uint32, np.int32, np.float32)
+        self.u64, self.s64, self.f64 = self._bank(wave.b64, constants["b64"], np.uint64, np.int64, np.float64)
+        self.f32x2, self.u32x2 = self._bank(wave.b64, constants["b64"], np.float32, np.uint32, pairs=True)
+        self.low32, self.high32 = (
+            Views(views.bank[..., i], [c[..., i] for c in views.fixed])
+            for i, views in ((0, self.u32x2), (1, self.u32x2))
+        )
+        self.u16x2, self.f16x2 = self._bank(wave.b32, constants["b32"], np.uint16, np.float16, pairs=True)
+        self.cta = wave.row_cta[low:high]
+        self.warp = wave.row_warp[low:high]
+        self.thread = wave.thread[low:high]
+        self.alive = wave.alive[low:high]
+        self.shared_offset = self.cta * wave.shared.stride
+
+    def _bank(self, bank: Array, constants: tuple[int, ...], *kinds: Any, pairs: bool = False) -> list[Views]:
+        """The bank's slots seen as each of these types, `pairs` with a last axis of two."""
+        fixed = [np.array([[c]], dtype=bank.dtype) for c in constants]
+        views = []
+        for kind in kinds:
+            seen = bank.view(kind)
+            if pairs:
+                seen = seen.reshape(*bank.shape, 2)
+            same = [c.view(kind).reshape(1, 1, 2) if pairs else c.view(kind) for c in fixed]
+            views.append(Views(seen[:, self.low : self.high], same))
+        return views
+
+    def put(self, destination: Array, value: Any) -> None:
+        """Write a full-shape value where the mask holds."""
+        if self.mask is True:
+            destination[...] = value
+        else:
+            np.copyto(destination, value, where=self.mask)
+
+    def select(self, value: Array) -> Array:
+        """The values of the executing lanes: two-dimensional when all execute, a list otherwise."""
+        if value.shape != self.shape:
+            value = np.broadcast_to(value, self.shape)
+        return value if self.mask is True else value[self.mask]
+
+    def scatter(self, destination: Array, values: Array) -> None:
+        """Write values of the executing lanes, in the form that `select` gives."""
+        if self.mask is True:
+            destination[...] = values
+        else:
+            destination[self.mask] = values
+
+    def lanes(self) -> list[tuple[int, int]]:
+        """The (row in this frame, lane) of each executing thread, in order."""
+        if self.mask is True:
+            return [(r, lane) for r in range(self.rows) for lane in range(LANES)]
+        rows, lanes = np.nonzero(self.mask)
+        return list(zip(rows.tolist(), lanes.tolist(), strict=True))
+
+    def active_rows(self) -> Any:
+        """The rows of this frame in which at least one lane executes."""
+        if self.mask is True:
+            return range(self.rows)
+        return np.flatnonzero(self.mask.any(axis=1)).tolist()
+
+    def value(self, array: Array, row: int, lane: int) -> int:
+        """One thread's value of a register or constant as a Python integer."""
+        if array.shape != self.shape:
+            return int(array[0, 0])
+        return int(array[row, lane])

@@ -1,0 +1,104 @@
+"""replay: run what `cute.compile` returned on CPU tensors, instruction by instruction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from layoutlab.cutedsl.capture import Launch, capture
+from layoutlab.errors import LayoutError
+from layoutlab.ptx.machine import run_grid
+from layoutlab.ptx.memory import GlobalMemory
+from layoutlab.ptx.report import Report
+from layoutlab.ptx.state import Geometry
+
+
+def replay(
+    compiled: Any,
+    *args: Any,
+    schedule: str = "eager",
+    seed: int = 0,
+    provenance: bool = False,
+    buffers: Iterable[Any] = (),
+    options: Iterable[str] = (),
+    wave_ctas: int | None = None,
+    progress: Any = None,
+) -> Report:
+    """Run a compiled CuTe DSL function on CPU tensors, in place, and report instructions, seconds and warnings.
+
+    `args` are what calling `compiled` would take: numpy arrays, torch CPU tensors, whatever has `__dlpack__`, and the
+    runtime tensors that `from_dlpack` makes of them. `schedule` times asynchronous work: "eager", "lazy" or "random"
+    (from `seed`). `provenance=True` remembers who wrote each byte. `buffers` names further tensors that pointers lead
+    to. The compile must have kept its PTX (CUTE_DSL_KEEP=ptx). Raises `LayoutError` when the launch cannot be captured
+    and `layoutlab.ptx.parse.PtxError` at the PTX line that the machine does not know or that goes wrong.
+    """
+    memory = GlobalMemory()
+    for number, argument in enumerate([*args, *buffers]):
+        register_tensors(memory, argument, f"argument {number}")
+    captured = capture(compiled, *args)
+    report: Report | None = None
+    for launch in captured.launches:
+        function = captured.module.entries[launch.kernel]
+        one = run_grid(
+            captured.module, function, _geometry(launch), list(launch.params), memory, schedule=schedule, seed=seed,
+            provenance=provenance, options=frozenset(options), wave_ctas=wave_ctas, progress=progress,
+        )  # fmt: skip
+        report = one if report is None else report.then(one)
+    assert report is not None
+    return report
+
+
+def _geometry(launch: Launch) -> Geometry:
+    return Geometry(launch.grid, launch.block, launch.shared_bytes, launch.cluster)
+
+
+def register_tensors(memory: GlobalMemory, argument: Any, name: str) -> None:
+    """Register the memory of every tensor inside an argument; numbers and other values hold none."""
+    if isinstance(argument, (list, tuple)):
+        for i, item in enumerate(argument):
+            register_tensors(memory, item, f"{name}[{i}]")
+        return
+    if isinstance(argument, dict):
+        for key, item in argument.items():
+            register_tensors(memory, item, f"{name}[{key!r}]")
+        return
+    extent = tensor_extent(argument)
+    if extent is not None:
+        memory.register(name, extent[0], extent[1], argument)
+
+
+def tensor_extent(argument: Any) -> tuple[int, int] | None:
+    """The (address, bytes) that a tensor spans; None for what is no tensor. A device tensor is refused."""
+    if isinstance(argument, np.ndarray):
+        low, high = np.lib.array_utils.byte_bounds(argument)
+        return low, high - low
+    if hasattr(argument, "data_ptr") and hasattr(argument, "element_size"):  # torch
+        if getattr(getattr(argument, "device", None), "type", "cpu") != "cpu":
+            raise LayoutError(f"replay runs on CPU tensors, given one on {argument.device}")
+        span = 1 + sum((n - 1) * s for n, s in zip(argument.shape, argument.stride(), strict=True))
+        return int(argument.data_ptr()), span * int(argument.element_size())
+    runtime = _runtime_extent(argument)
+    if runtime is not None:
+        return runtime
+    if hasattr(argument, "__dlpack__"):
+        return tensor_extent(np.from_dlpack(argument))
+    return None
+
+
+def _runtime_extent(argument: Any) -> tuple[int, int] | None:
+    """The span of a CuTe DSL runtime tensor (what `from_dlpack` returns)."""
+    if not (hasattr(argument, "data_ptr") and hasattr(argument, "element_type") and hasattr(argument, "shape")):
+        return None
+    pointer = argument.data_ptr
+    address = int(pointer() if callable(pointer) else pointer)
+    shape, stride = _flat(argument.shape), _flat(argument.stride)
+    bits = 1 + sum((int(n) - 1) * int(s) for n, s in zip(shape, stride, strict=True))
+    return address, (bits * int(argument.element_type.width) + 7) // 8
+
+
+def _flat(value: Any) -> list[Any]:
+    if isinstance(value, (tuple, list)):
+        return [leaf for item in value for leaf in _flat(item)]
+    return [value]

@@ -1,0 +1,499 @@
+"""The SM100 attention kernel, replayed from its own PTX, against float64 on the same 16-bit inputs."""
+
+import ctypes
+import doctest
+import enum
+import importlib
+import json
+import math
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from layoutlab.errors import LayoutError
+from layoutlab.kernels import attention_device, attention_run
+from layoutlab.kernels.attention_config import SHARED_BYTES, TMEM_COLUMNS, AttentionConfig
+from layoutlab.kernels.attention_device import Unavailable, architecture
+from layoutlab.kernels.attention_host import Operand, arguments, check, compile_attention, dense, operand
+from layoutlab.kernels.attention_reference import errors, reference
+from layoutlab.kernels.attention_run import Replay, random_inputs, replay_launch, run_attention
+
+HEAD_DIMS = (64, 128, 256)
+
+
+def replayed(config, batch=1, seq_q=128, seq_kv=128, heads=1, kv_heads=1, magnitude=1.0, seed=0, **options):
+    """One run on random inputs."""
+    inputs = random_inputs(batch, seq_q, seq_kv, heads, kv_heads, config.head_dim, seed, magnitude)
+    return run_attention(config, *inputs, seed=seed, **options)
+
+
+def bits(outcome):
+    """O and the statistics of a run as bytes, for equality bit by bit."""
+    return outcome.o.tobytes(), outcome.lse.tobytes(), outcome.row_max.tobytes()
+
+
+# -- right results ----------------------------------------------------------------------------------------------------
+
+QUICK = [
+    # head_dim, dtype, p, causal, batch, seq_q, seq_kv, heads, kv_heads
+    (64, "bf16", "tmem", False, 1, 128, 128, 1, 1),
+    (64, "f16", "smem", True, 2, 300, 300, 2, 1),
+    (128, "bf16", "smem", True, 1, 129, 257, 1, 1),
+    (128, "f16", "tmem", False, 1, 127, 129, 2, 2),
+    (256, "bf16", "tmem", False, 1, 1, 1, 1, 1),
+    (256, "f16", "smem", True, 1, 130, 200, 1, 1),
+    (256, "bf16", "tmem", True, 1, 129, 127, 4, 2),
+    (64, "bf16", "tmem", True, 1, 1, 300, 3, 1),
+]
+LENGTHS = [(1, 1), (1, 127), (127, 1), (127, 129), (128, 256), (129, 127), (129, 129), (257, 384), (300, 1000)]
+
+
+@pytest.mark.parametrize("head_dim, dtype, p, causal, batch, seq_q, seq_kv, heads, kv_heads", QUICK)
+def test_close_to_float64(head_dim, dtype, p, causal, batch, seq_q, seq_kv, heads, kv_heads):
+    config = AttentionConfig(head_dim=head_dim, dtype=dtype, p=p, causal=causal)
+    outcome = replayed(config, batch, seq_q, seq_kv, heads, kv_heads)
+    assert outcome.good, str(outcome)
+    assert outcome.warnings == []
+    assert outcome.instructions > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seq_q, seq_kv", LENGTHS)
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("p", ["tmem", "smem"])
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+@pytest.mark.parametrize("head_dim", HEAD_DIMS)
+def test_every_length(head_dim, dtype, p, causal, seq_q, seq_kv):
+    config = AttentionConfig(head_dim=head_dim, dtype=dtype, p=p, causal=causal)
+    outcome = replayed(config, 1, seq_q, seq_kv, 2, 1, seed=seq_q + seq_kv)
+    assert outcome.good, str(outcome)
+    assert outcome.warnings == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(40))
+def test_random_shapes(seed):
+    rng = np.random.default_rng(seed)
+    kv_heads, group = int(rng.integers(1, 4)), int(rng.integers(1, 4))
+    config = AttentionConfig(
+        head_dim=int(rng.choice(HEAD_DIMS)),
+        dtype=str(rng.choice(["bf16", "f16"])),
+        p=str(rng.choice(["tmem", "smem"])),
+        causal=bool(rng.integers(2)),
+        rescale_threshold=float(rng.choice([0.0, 8.0])),
+    )
+    shape = (int(rng.integers(1, 3)), int(rng.integers(1, 400)), int(rng.integers(0, 700)), kv_heads * group, kv_heads)
+    outcome = replayed(config, *shape, seed=seed, schedule=str(rng.choice(["eager", "lazy", "random"])), ctas=3)
+    assert outcome.good, f"{config} {shape}: {outcome}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("magnitude", [0.01, 0.3, 3.0, 10.0])
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+@pytest.mark.parametrize("head_dim", HEAD_DIMS)
+def test_seeds_and_magnitudes(head_dim, dtype, seed, magnitude):
+    outcome = replayed(AttentionConfig(head_dim=head_dim, dtype=dtype), 1, 200, 333, seed=seed, magnitude=magnitude)
+    assert outcome.good, str(outcome)
+
+
+def test_rows_that_see_nothing_are_zero_and_minus_infinity():
+    config = AttentionConfig(head_dim=64, causal=True)
+    outcome = replayed(config, seq_q=200, seq_kv=40)  # rows 0 to 159 see no key
+    assert outcome.good, str(outcome)
+    assert not outcome.o[:, :160].astype(np.float32).any()
+    assert (outcome.lse[:, :, :160] == -np.inf).all()
+    assert np.isfinite(outcome.lse[:, :, 160:]).all()
+    assert outcome.o[:, 160:].astype(np.float32).all()
+
+
+def test_without_keys_every_row_is_zero():
+    outcome = replayed(AttentionConfig(head_dim=64), seq_q=5, seq_kv=0)
+    assert outcome.good, str(outcome)
+    assert not outcome.o.astype(np.float32).any()
+    assert (outcome.lse == -np.inf).all()
+
+
+# -- the same bits whatever the route, the schedule and the number of CTAs ---------------------------------------------
+
+
+def test_where_p_is_handed_over_does_not_change_a_bit():
+    ways = [{"p": "tmem"}, {"p": "tmem", "tmem_p0_offset": 64}]
+    ways += [{"p": "smem", "route": route} for route in ("vector", "coordinate", "composition")]
+    found = {bits(replayed(AttentionConfig(head_dim=64, **way), seq_q=129, seq_kv=300)) for way in ways}
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("p", ["tmem", "smem"])
+def test_schedules_do_not_change_a_bit(p):
+    config = AttentionConfig(head_dim=64, p=p)
+    schedules = [("eager", 0), ("lazy", 0), ("random", 1), ("random", 2)]
+    inputs = random_inputs(1, 200, 400, 1, 1, 64)
+    found = {bits(run_attention(config, *inputs, schedule=name, seed=seed, ctas=1)) for name, seed in schedules}
+    assert len(found) == 1
+
+
+def test_ctas_share_the_tiles():
+    inputs = random_inputs(2, 300, 200, 2, 1, 64)
+    outcomes = [run_attention(AttentionConfig(head_dim=64), *inputs, ctas=ctas) for ctas in (1, 5, 148)]
+    assert outcomes[0].good, str(outcomes[0])
+    assert len({bits(outcome) for outcome in outcomes}) == 1
+
+
+def test_o_is_rescaled_only_when_a_maximum_moved():
+    """The same keys with the row maxima in the first tile or in the last: only the second run rescales."""
+    q, k, v = random_inputs(1, 128, 256, 1, 1, 64)
+    q = np.abs(q)
+    k = -np.abs(k)
+    k[:, 5] = 1.0
+    config = AttentionConfig(head_dim=64)
+    early = run_attention(config, q, k, v)
+    late = run_attention(config, q, k[:, ::-1], v[:, ::-1])
+    assert early.good and late.good
+    loads = 64 // 32  # by each of four warps
+    assert late.instructions - early.instructions >= 4 * loads * (32 + 2)  # 32 products, a load and a store
+    patient = run_attention(AttentionConfig(head_dim=64, rescale_threshold=8.0), q, k, v)
+    assert bits(patient) == bits(early)  # where nothing is rescaled, the threshold changes nothing
+
+
+# -- split results ----------------------------------------------------------------------------------------------------
+
+
+def halves(config, seq_kv=300, cut=129, **shape):
+    """The runs of the two halves of the keys, and the float64 reference of the whole."""
+    q, k, v = random_inputs(1, 150, seq_kv, 2, 1, config.head_dim, seed=7, **shape)
+    runs = [run_attention(config, q, k[:, part], v[:, part]) for part in (slice(cut), slice(cut, None))]
+    rounded = [x.astype(runs[0].o.dtype) for x in (q, k, v)]
+    return runs, reference(*rounded, config.head_dim**-0.5)
+
+
+def by_row(statistic):
+    """(batch, heads, rows) as a factor of O."""
+    return statistic.astype(np.float64).transpose(0, 2, 1)[..., None]
+
+
+@pytest.mark.parametrize("threshold", [0.0, 8.0])
+def test_unnormalized_halves_merge(threshold):
+    (a, b), (o, _) = halves(AttentionConfig(head_dim=64, normalize=False, rescale_threshold=threshold), magnitude=2.0)
+    weighted = sum(np.exp(by_row(x.row_max)) * x.o.astype(np.float64) for x in (a, b))
+    merged = weighted / sum(np.exp(by_row(x.lse)) for x in (a, b))
+    assert errors(merged, o).within("bf16")
+
+
+def test_normalized_halves_merge_by_lse_alone():
+    (a, b), (o, lse) = halves(AttentionConfig(head_dim=64))
+    whole = np.logaddexp(a.lse, b.lse)
+    merged = sum(np.exp(by_row(x.lse - whole)) * x.o.astype(np.float64) for x in (a, b))
+    assert errors(merged, o, whole, lse).within("bf16")
+
+
+def test_a_stale_maximum_is_the_one_reported():
+    config = AttentionConfig(head_dim=64, rescale_threshold=8.0)
+    inputs = random_inputs(1, 128, 512, 1, 1, 64, seed=3)
+    stale = run_attention(config, *inputs)
+    fresh = run_attention(AttentionConfig(head_dim=64), *inputs)
+    assert stale.good, str(stale)
+    assert (stale.row_max <= fresh.row_max).all()
+    assert (stale.row_max < fresh.row_max).any()
+    assert np.abs(stale.lse - fresh.lse).max() < 1e-3
+
+
+# -- planted faults ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", ["p_offset_forgotten", "p_offset_in_columns"])
+def test_a_wrong_p_offset_is_seen(fault):
+    outcome = replayed(AttentionConfig(head_dim=64, fault=fault))
+    assert not outcome.good
+    assert outcome.errors.lse_error < 1e-3  # the fault is in P's hand-over alone
+
+
+@pytest.mark.parametrize("schedule", ["eager", "lazy", "random"])
+def test_an_early_release_is_seen(schedule):
+    inputs = random_inputs(1, 256, 128, 1, 1, 128)
+    outcome = run_attention(AttentionConfig(fault="early_release"), *inputs, schedule=schedule, ctas=1)
+    assert not outcome.good
+    assert "column" in outcome.errors.where and outcome.errors.lse_error < 1e-3
+
+
+@pytest.mark.parametrize("change", [np.nan, 0.05])
+def test_the_judgement_can_fail(change):
+    o, lse = reference(*random_inputs(1, 20, 20, 1, 1, 64), 0.125)
+    assert errors(o, o, lse, lse).within("f16")
+    assert not errors(o + np.where(np.arange(64) == 3, change, 0.0), o, lse, lse).within("bf16")
+    assert not errors(o, o, lse + np.where(np.arange(20) == 3, change, 0.0), lse).within("bf16")
+
+
+# -- what is refused, before anything is compiled ---------------------------------------------------------------------
+
+
+class OnlyDlpack:
+    """A tensor that offers nothing but the dlpack protocol."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+REFUSED_CONFIGS = [
+    ({"head_dim": 96}, "head_dim=96 is not one of 64, 128, 256"),
+    ({"dtype": "e4m3"}, "dtype=e4m3 is not one of bf16, f16"),
+    ({"p": "smen"}, "did you mean smem"),
+    ({"tmem_p0_offset": 30}, "multiple of 4"),
+    ({"tmem_p0_offset": -4}, "multiple of 4 from 0"),
+    ({"tmem_p0_offset": 96}, r"at most 64.*P0 = columns \[96, 160\) overlaps S1"),
+    ({"head_dim": 256, "tmem_p0_offset": 64}, r"at most 32.*P0 = columns \[64, 96\) overlaps S1"),
+    ({"rescale_threshold": 9.0}, "from 0 to 8"),
+    ({"head_dim": 128, "iter_acc_early_release_in_epilogue": 0}, "sub-tile 1 is the last"),
+]
+GOOD = ((1, 128, 4, 64), (1, 128, 2, 64))
+REFUSED_OPERANDS = [
+    ({"q": Operand(16, (1, 128, 4, 64), "f16")}, "q is f16, and this kernel takes bf16"),
+    ({"k": Operand(24, GOOD[1], "bf16")}, "k starts at 0x18, which is not a multiple of 16 bytes"),
+    ({"v": Operand(16, (1, 127, 2, 64), "bf16")}, "k has shape"),
+    ({"o": Operand(16, (1, 127, 4, 64), "bf16")}, "o has shape"),
+    ({"q": Operand(16, (1, 128, 4, 128), "bf16")}, "head dim 128, and the kernel is configured for 64"),
+    ({"q": Operand(16, (128, 4, 64), "bf16")}, "not \\(batch, seq, heads, head_dim\\)"),
+    ({"lse": Operand(16, (1, 128, 4), "f32")}, "lse has shape"),
+    ({"lse": Operand(16, (1, 4, 128), "bf16")}, "lse is bf16, and this kernel takes f32"),
+    ({"q": [1.0]}, "q is a list"),
+    ({"q": OnlyDlpack(np.zeros((1, 128, 4, 64), np.float16))}, "q is f16, and this kernel takes bf16"),
+    ({"q": OnlyDlpack(np.zeros((1, 128, 4, 128), np.float32)[..., ::2])}, "q is not dense: its strides are"),
+]
+
+
+@pytest.mark.parametrize("settings, message", REFUSED_CONFIGS)
+def test_wrong_configurations_are_refused(settings, message):
+    with pytest.raises(LayoutError, match=message):
+        AttentionConfig(**settings)
+
+
+@pytest.mark.parametrize("changed, message", REFUSED_OPERANDS)
+def test_operands_that_do_not_fit_are_refused(changed, message):
+    config = AttentionConfig(head_dim=64)
+    assert check(config, **dense(*GOOD)).q.shape == GOOD[0]
+    with pytest.raises(LayoutError, match=message):
+        check(config, **(dense(*GOOD) | changed))
+
+
+def test_more_kv_heads_than_divide_the_heads_are_refused():
+    with pytest.raises(LayoutError, match="no multiple of the 3 heads"):
+        check(AttentionConfig(head_dim=64), **dense(GOOD[0], (1, 128, 3, 64)))
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, math.inf, math.nan])
+def test_a_scale_that_is_no_positive_number_is_refused(scale):
+    problem = check(AttentionConfig(head_dim=64), **dense(*GOOD))
+    with pytest.raises(LayoutError, match="not a positive number"):
+        arguments(problem, scale)
+
+
+def test_strided_arrays_are_refused():
+    with pytest.raises(LayoutError, match="q is not dense"):
+        operand("q", np.zeros((1, 128, 4, 128), np.float16)[..., ::2], "f16")
+
+
+@pytest.mark.parametrize("capability", [(8, 0), (9, 0), (10, 1), (12, 0)])
+def test_other_devices_are_refused(capability):
+    with pytest.raises(Unavailable, match=r"10\.0 and 10\.3 alone"):
+        architecture(capability)
+
+
+# -- running on a device, with a driver that stands in for it --------------------------------------------------------
+
+
+class HostDriver:
+    """A CUDA driver whose device memory is host memory, so that a replay can stand in for the device."""
+
+    class CUdevice_attribute:
+        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 0
+        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 1
+
+    def __init__(self, capability=(10, 0), failing=None):
+        self.capability, self.failing, self.held = capability, failing, {}
+
+    def __getattr__(self, name):
+        def call(*args):
+            if name == self.failing:
+                return (CUresult.CUDA_ERROR_NO_DEVICE,)
+            return CUresult.CUDA_SUCCESS, getattr(type(self), f"do_{name}", lambda *_: 0)(self, *args)
+
+        return call
+
+    def do_cuDeviceGetAttribute(self, attribute, _device):
+        return self.capability[attribute]
+
+    def do_cuMemAlloc(self, size):
+        memory = np.full(size, 0xFF, np.uint8)
+        self.held[memory.ctypes.data] = memory
+        return memory.ctypes.data
+
+    def do_cuMemcpyHtoD(self, to, source, size):
+        ctypes.memmove(self.held[to].ctypes.data, source, size)
+
+    def do_cuMemcpyDtoH(self, to, source, size):
+        ctypes.memmove(to, self.held[source].ctypes.data, size)
+
+    def do_cuMemFree(self, address):
+        del self.held[address]
+
+
+class CUresult(enum.IntEnum):
+    CUDA_SUCCESS = 0
+    CUDA_ERROR_NO_DEVICE = 100
+
+
+def test_a_device_gets_copies_and_gives_results_back(monkeypatch):
+    driver = HostDriver()
+    launches = []
+
+    def launch(compiled, packed):
+        launches.append(packed)
+        there = [Operand(at, (memory.size // 2,), "bf16") for at, memory in driver.held.items()]
+        replay_launch(compiled, packed, there)
+
+    monkeypatch.setattr(attention_device, "cuda_driver", lambda: driver)
+    monkeypatch.setattr(attention_device, "launch", launch)
+    inputs = random_inputs(1, 30, 50, 2, 1, 64)
+    outcome = run_attention(AttentionConfig(head_dim=64), *inputs, on="device")
+    assert outcome.good, str(outcome)
+    assert outcome.instructions is None and outcome.seconds > 0
+    assert len(launches) == 2 and not driver.held
+    assert bits(outcome) == bits(run_attention(AttentionConfig(head_dim=64), *inputs))
+
+
+@pytest.mark.parametrize("arch", ["sm_100a", "sm_103a"])
+def test_it_compiles_for_each_architecture_that_it_runs_on(arch):
+    compiled = compile_attention(AttentionConfig(head_dim=64), arch=arch)
+    assert f".target {arch}" in compiled.artifacts.PTX
+
+
+@pytest.mark.parametrize(
+    "driver, message",
+    [
+        (HostDriver(failing="cuInit"), "no CUDA device here: cuInit failed with CUDA_ERROR_NO_DEVICE"),
+        (HostDriver((9, 0)), r"compute capability 9\.0"),
+    ],
+)
+def test_without_a_fitting_device_nothing_is_compiled(monkeypatch, driver, message):
+    monkeypatch.setattr(attention_device, "cuda_driver", lambda: driver)
+    monkeypatch.setattr(attention_run, "compile_attention", None)
+    with pytest.raises(Unavailable, match=message):
+        run_attention(AttentionConfig(head_dim=64), *random_inputs(1, 1, 1, 1, 1, 64), on="device")
+
+
+# -- budgets, entry, command ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("p", ["tmem", "smem"])
+@pytest.mark.parametrize("head_dim", HEAD_DIMS)
+def test_the_budget_is_what_the_kernel_takes(head_dim, p):
+    from layoutlab.cutedsl.capture import capture
+
+    config = AttentionConfig(head_dim=head_dim, p=p)
+    problem = check(config, **dense((1, 128, 1, head_dim), (1, 128, 1, head_dim)))
+    (launch,) = capture(compile_attention(config, lse=False), *arguments(problem)).launches
+    assert launch.shared_bytes == config.shared_bytes <= SHARED_BYTES
+    assert config.tmem_columns <= TMEM_COLUMNS
+    assert f"= {config.shared_bytes} of {SHARED_BYTES} bytes" in config.budget()
+
+
+@pytest.mark.parametrize("module", ["config", "device", "host", "reference", "run"])
+def test_examples(module):
+    results = doctest.testmod(importlib.import_module(f"layoutlab.kernels.attention_{module}"))
+    assert results.attempted > 0 and results.failed == 0
+
+
+class OnlyBf16Dlpack(OnlyDlpack):
+    """The same for bf16, which numpy's own dlpack lacks: its bits as uint16, the capsule's type code set to bfloat."""
+
+    def __dlpack__(self, **options):
+        capsule = self.array.view(np.uint16).__dlpack__(**options)
+        pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+        ctypes.c_uint8.from_address(pointer(capsule, b"dltensor") + 20).value = 4  # DLTensor.dtype.code = kDLBfloat
+        return capsule
+
+    def __dlpack_device__(self):
+        return self.array.view(np.uint16).__dlpack_device__()
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_arrays_dlpack_tensors_and_addresses_are_the_same_problem(dtype):
+    config = AttentionConfig(head_dim=64, dtype=dtype)
+    kind = {"f16": np.float16, "bf16": ml_dtypes.bfloat16}[dtype]
+    q, k, v = (x.astype(kind) for x in random_inputs(1, 130, 70, 2, 1, 64))
+    ways = [
+        lambda x: x,
+        {"f16": OnlyDlpack, "bf16": OnlyBf16Dlpack}[dtype],
+        lambda x: x.view(np.uint16),
+        lambda x: Operand(x.ctypes.data, x.shape, dtype),
+    ]
+    found = set()
+    for way in ways:
+        o = np.zeros_like(q)
+        problem = check(config, way(q), way(k), way(v), way(o))
+        Replay().run(compile_attention(config, lse=False), problem, None, 148)
+        assert errors(o, reference(q, k, v, 0.125)[0]).within(dtype)
+        found.add(o.tobytes())
+    assert len(found) == 1
+
+
+def run_command(capsys, *options):
+    from layoutlab.cli import main
+
+    status = main(["run", "attention", "--head-dim", "64", *options])
+    return status, capsys.readouterr()
+
+
+def test_the_command_reports_json(capsys):
+    status, printed = run_command(capsys, "--p", "smem", "--seq", "300", "--causal", "--json")
+    result = json.loads(printed.out)
+    assert status == 0
+    assert result["relative_error"] < 4e-3 and result["cosine"] > 0.9999 and result["lse_error"] < 1e-3
+    assert result["instructions"] > 0 and result["seconds"] > 0 and result["warnings"] == []
+    assert result["where"].startswith("batch 0, row ")
+
+
+def test_the_command_shows_budget_and_verdict(capsys):
+    status, printed = run_command(capsys, "--seq", "10", "--fault", "p_offset_forgotten")
+    assert status == 1
+    assert "OUT OF the limits of bf16" in printed.out
+    assert f"of {SHARED_BYTES} bytes" in printed.out
+
+
+def test_the_command_takes_and_gives_files(capsys, tmp_path):
+    inputs = random_inputs(1, 20, 30, 2, 1, 64)
+    np.savez(tmp_path / "in.npz", **dict(zip("qkv", inputs, strict=True)))
+    status, _ = run_command(capsys, "--load", str(tmp_path / "in.npz"), "--save", str(tmp_path / "out.npz"))
+    assert status == 0
+    out = np.load(tmp_path / "out.npz")
+    o, lse = reference(*inputs, 0.125)
+    assert out["o"].shape == (1, 20, 2, 64) and out["lse"].shape == (1, 2, 20)
+    assert np.abs(out["o"] - o).max() < 0.05 and np.abs(out["lse"] - lse).max() < 0.05
+
+
+def test_the_command_refuses_before_compile(capsys):
+    status, printed = run_command(capsys, "--dtype", "e4m3")
+    assert status != 0 and "dtype=e4m3 is not one of bf16, f16" in printed.err
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (("--kv-heads", "0"), "leave nothing to compute"),
+        (("--seq", "0"), "leave nothing to compute"),
+        (("--kv-seq", "-1"), "a size is negative"),
+        (("--scale", "-1"), "not a positive number"),
+        (("--p", "smem", "--fault", "early"), "fault=early is not one of"),
+    ],
+)
+def test_the_command_refuses_sizes_that_mean_nothing(capsys, options, message):
+    status, printed = run_command(capsys, *options)
+    assert status == 2 and message in printed.err

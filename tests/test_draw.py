@@ -1,0 +1,563 @@
+"""Drawings say what the maps say: labels are read back from SVG, HTML and text, and held against other sources."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from base64 import b64decode
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensor_layouts
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import layoutlab as ll
+from layoutlab.catalogue import named
+from layoutlab.cli import main
+from layoutlab.draw import Choice, draw, picture_of, rendered, repr_svg
+from layoutlab.draw.palette import PALETTES
+from layoutlab.draw.picture import NOTHING
+from layoutlab.text import parse
+
+PRINTED = Path(__file__).parent / "data" / "printed"
+
+
+# -- reading a drawing back -------------------------------------------------------------------------------------------
+
+
+def read_svg(svg: str, panel: str = "tile") -> dict[tuple[int, int], list[str]]:
+    """(row, column) -> the lines of the cell's label, from the SVG alone."""
+    start = re.search(rf'<g id="\w+-{panel}" data-cell="(\d+) (\d+)"', svg)
+    assert start, f"no panel {panel}"
+    width, height = int(start[1]), int(start[2])
+    body = svg[start.end() : svg.find("\n</g>\n", start.end())]
+    rows: dict[str, list[tuple[float, str]]] = {}
+    placed: list[tuple[float, str]] = []
+    row = re.compile(
+        r'<g transform="translate\(0 ([\d.]+)\)"><g id="([\w-]+)"[^>]*>(.*?)</g></g>'
+        r'|<use href="#([\w-]+)" y="([\d.]+)"/>'
+    )
+    for m in row.finditer(body):
+        if m[2]:
+            rows[m[2]] = [(float(x), text) for x, text in re.findall(r'<text x="([\d.]+)">([^<]*)</text>', m[3])]
+            placed.append((float(m[1]), m[2]))
+        else:
+            placed.append((float(m[5]), m[4]))
+    cells: dict[tuple[int, int], list[str]] = {}
+    for y, name in sorted(placed):
+        for x, text in rows[name]:
+            cells.setdefault((int(y // height), int(x // width)), []).append(text)
+    return cells
+
+
+def read_html(html: str) -> dict[str, Any]:
+    """The page's data, its columns and cells unpacked."""
+    data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)[1])
+    types = {"b": np.uint8, "h": np.uint16, "i": np.int32}
+
+    def unpacked(packed: list[str]) -> np.ndarray:
+        return np.frombuffer(b64decode(packed[1]), types[packed[0]]).astype(int)
+
+    data["columns"] = {name: unpacked(packed) for name, packed in data["columns"].items()}
+    for panel in data["panels"]:
+        panel["cells"] = unpacked(panel["cells"]).reshape(panel["rows"], panel["cols"]) - 1
+    return data
+
+
+# -- ownership --------------------------------------------------------------------------------------------------------
+
+OWNERS = [
+    ("((32,4),32):((1,32),128)", (128, 32)),
+    ("((4,8,4),(2,2,2,4)):((256,1,32),(128,8,16,1024))", (128, 32)),
+    ("((8,16),8):((128,1),16)", (16, 64)),
+    ("(96,5):(5,1)", (24, 20)),
+]
+
+
+@pytest.mark.parametrize(("text", "tile"), OWNERS)
+def test_each_cell_of_an_ownership_grid_is_its_owner(text: str, tile: tuple[int, int]) -> None:
+    cells = read_svg(draw(text, format="svg", tile=tile))
+    shape, stride = (eval(part) for part in text.split(":"))
+    owner = tensor_layouts.Layout(shape, stride)
+    threads, values = (tensor_layouts.size(tensor_layouts.mode(owner, i)) for i in (0, 1))
+    assert len(cells) == threads * values
+    for t in range(threads):
+        for v in range(values):
+            at = owner(t + threads * v)
+            assert cells[at % tile[0], at // tile[0]] == [f"T{t}", f"V{v}"]
+
+
+LEAVES = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 12)), min_size=1, max_size=3)
+
+
+@given(rows=LEAVES, cols=LEAVES)
+@settings(max_examples=60, deadline=None)
+def test_each_cell_of_a_layout_is_its_location(rows: Any, cols: Any) -> None:
+    shape, stride = (tuple(tuple(leaf[i] for leaf in part) for part in (rows, cols)) for i in (0, 1))
+    cells = read_svg(draw(ll.Layout(shape, stride), format="svg"))
+    other = tensor_layouts.Layout(shape, stride)
+    tall, wide = int(np.prod(shape[0])), int(np.prod(shape[1]))
+    if tall == 1 or wide == 1:  # one mode alone is drawn as a row of its own parts
+        assert sorted(int(c[0]) for c in cells.values()) == sorted(other(i) for i in range(tall * wide))
+    else:
+        assert cells == {(i, j): [str(other(i + tall * j))] for i in range(tall) for j in range(wide)}
+
+
+def test_a_coordinate_layout_shows_coordinates() -> None:
+    cells = read_svg(draw(ll.make_identity_layout((3, 4)), format="svg"))
+    assert cells == {(i, j): [f"{i},{j}"] for i in range(3) for j in range(4)}
+
+
+def test_several_owners_are_said() -> None:
+    picture = picture_of("((2,2),2):((0,1),2)", Choice(tile=(2, 2)))
+    assert picture.notes == ("4 elements have several owners, up to 2; the first is shown",)
+    assert (
+        picture.panels[0].more == {0: [2], 1: [3], 2: [6], 3: [7]}
+        or sum(map(len, picture.panels[0].more.values())) == 4
+    )
+
+
+# -- a handoff --------------------------------------------------------------------------------------------------------
+
+
+def swizzled(byte: int) -> int:
+    return byte ^ (byte >> 7 & 7) << 4
+
+
+def canonical(m: int, k: int) -> int:
+    """Where the MMA reads P[m, k] of 128 x 128 16-bit elements: 128-byte rows, two halves of K, by the ISA."""
+    return swizzled(m % 8 * 128 + m // 8 * 1024 + k % 64 * 2 + k // 64 * 16384)
+
+
+@pytest.fixture(scope="module")
+def forgotten() -> str:
+    return draw(named("sP")(write_swizzle="none"), format="svg")
+
+
+def test_the_three_panels_of_a_handoff(forgotten: str) -> None:
+    tile, memory, reader = (read_svg(forgotten, panel) for panel in ("tile", "memory", "reader"))
+    assert len(tile) == len(memory) == len(reader) == 128 * 128
+    for m in range(128):
+        for k in range(128):
+            assert tile[m, k] == [f"T{m}", f"V{k}"]
+            assert reader[m, k] == [str(canonical(m, k))]
+            byte = m * 128 + k % 64 * 2 + k // 64 * 16384
+            assert memory[byte // 128, byte % 128 // 2] == [f"m{m}", f"k{k}"]
+
+
+def test_the_swizzle_is_seen_in_memory() -> None:
+    memory = read_svg(draw(named("sP")(), format="svg"), "memory")
+    for m in range(128):
+        for k in range(128):
+            byte = canonical(m, k)
+            assert memory[byte // 128, byte % 128 // 2] == [f"m{m}", f"k{k}"]
+
+
+def test_wrong_elements_are_those_that_the_verdict_counts() -> None:
+    verdict = ll.verify(named("sP")(write_swizzle="none"))
+    picture = picture_of(verdict)
+    expected = [[canonical(m, k) != m * 128 + k % 64 * 2 + k // 64 * 16384 for k in range(128)] for m in range(128)]
+    assert np.reshape(picture.items["wrong"], (128, 128)).tolist() == np.array(expected).astype(int).tolist()
+    assert f"{sum(picture.items['wrong'])} of 16384" in verdict["placed"].why
+    assert sum(picture_of(named("sP")()).items["wrong"]) == 0
+
+
+def test_the_arrow_is_the_first_counterexample() -> None:
+    verdict = ll.verify(named("sP")(write_swizzle="none"))
+    picture = picture_of(verdict)
+    bold = [a for a in picture.arrows if not a.thin]
+    assert [a.text for a in bold] == [verdict["placed"].witness.message]
+    (arrow,) = bold
+    assert (arrow.from_cell, arrow.to_cell) == (128 // 2, 144 // 2)
+    assert "byte 128" in arrow.text and "byte 144" in arrow.text
+    first = next(i for i, wrong in enumerate(picture.items["wrong"]) if wrong)
+    assert (picture.items["thread"][first], picture.items["value"][first]) == (1, 0)
+    assert picture_of(named("sP")()).arrows == ()
+
+
+def test_elements_that_nobody_writes_are_in_the_readers_panel_alone() -> None:
+    P = ll.Tile("P", m=8, k=8, bits=16)
+    half = ll.Handoff(P, writer=ll.store("(8,4):(1,8)", ll.smem("(8,8):(8,1)", over=P), bits=16), reader="(8,8):(8,1)")
+    svg = draw(half, format="svg")
+    assert len(read_svg(svg, "tile")) == 32 and len(read_svg(svg, "reader")) == 64
+    assert picture_of(half).items["wrong"] == [0] * 32 + [1] * 32
+    assert "covered refuted" in svg
+
+
+@pytest.mark.parametrize("route", ["composition", "tiled_copy_d", "tiled_copy_c", "composition_raw"])
+def test_every_route_is_drawn(route: str) -> None:
+    h = named("sP")(store=route)
+    assert (sum(picture_of(h).items["wrong"]) == 0) == ll.verify(h).proved
+
+
+@pytest.mark.parametrize("dtype", ["e4m3", "bf16"])
+def test_banks_are_as_wide_as_four_bytes(dtype: str) -> None:
+    panel = picture_of(named("sP")(dtype=dtype)).panel("memory")
+    assert [b.text for b in panel.col_axis.bands] == [str(i) for i in range(32)]
+    assert {b.count for b in panel.col_axis.bands} == {4 if dtype == "e4m3" else 2}
+    assert panel.cols * (8 if dtype == "e4m3" else 16) == 128 * 8
+
+
+def test_conflicts_are_counted_as_the_cost_model_counts() -> None:
+    from layoutlab.cost import wavefronts
+
+    def shown(h: Any, only: str) -> list[int]:
+        panel = picture_of(h, Choice(only=only, count_banks=True)).panel("memory")
+        return [int(b.text) for b in panel.col_axis.foot]
+
+    scalar = shown(named("sP")(), "thread<32 value=0")
+    assert max(scalar) == wavefronts([canonical(t, 0) for t in range(32)], 2, "store") == 4
+    wide = shown(named("sP")(store="composition"), "thread<8 value<8")
+    assert set(wide) == {1}
+
+
+# -- instructions and copies ------------------------------------------------------------------------------------------
+
+
+def test_a_tmem_load_is_drawn_as_its_table_says() -> None:
+    cells = read_svg(draw("tcgen05.ld.16x256b.x2", format="svg"), "memory")
+    assert len(cells) == 16 * 16
+    for t in range(32):
+        for r in range(2):
+            for q in range(4):  # ISA: register 4r + q of thread t
+                assert cells[t // 4 + 8 * (q // 2), 8 * r + 2 * (t % 4) + q % 2] == [f"T{t}", f"R{4 * r + q}"]
+
+
+def test_ldmatrix_shows_addresses_and_registers() -> None:
+    svg = draw("ldmatrix.x4", format="svg")
+    given, held = read_svg(svg, "address"), read_svg(svg, "tile")
+    for i in range(4):
+        for row in range(8):
+            for col in range(8):
+                assert given[row, 8 * i + col] == [f"T{8 * i + row}"]
+                assert held[row, 8 * i + col] == [f"T{4 * row + col // 2}", f"V{2 * i + col % 2}"]
+
+
+def test_datapaths_show_lanes_and_columns() -> None:
+    cells = read_svg(draw("tcgen05.mma.m64n8", format="svg"), "tile")
+    assert all(cells[m, n] == [f"L{m % 16 + 32 * (m // 16)}", f"C{n}"] for m in range(64) for n in range(8))
+    two = draw("tcgen05.mma.cta_group::2.m128n16", format="svg")
+    for cta in (0, 1):
+        tmem = read_svg(two, f"memory{cta}")
+        for r in range(64):
+            for c in range(16):
+                assert tmem[r + 64 * (c // 8), c % 8] == [f"m{r + 64 * cta}", f"n{c}"]
+
+
+def test_a_fragment_in_tensor_memory() -> None:
+    cells = read_svg(draw((PRINTED / "tmem_accumulator.txt").read_text(), format="svg", rows=(0, 4), cols=(0, 4)))
+    assert cells == {(i, j): [f"L{i}", f"C{j}"] for i in range(4) for j in range(4)}
+
+
+def tiled_mmas() -> list[dict[str, Any]]:
+    """What CuTe DSL says of some tiled MMAs, in a process of its own."""
+    environment = {**os.environ, "CUTE_DSL_ARCH": "sm_100a", "CUTE_DSL_DRYRUN": "1"}
+    script = Path(__file__).parent / "oracles" / "dsl_tiled_mma.py"
+    done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+def test_tiled_mmas_are_drawn_as_the_dsl_has_them() -> None:
+    found = tiled_mmas()
+    assert len(found) == 9
+    for facts in found:
+        items = picture_of(facts["printed"]).items
+        m, n, k = facts["tile"]
+        for number, (letter, tile, axes) in enumerate((("A", (m, k), "mk"), ("B", (n, k), "nk"), ("C", (m, n), "mn"))):
+            owner = parse(facts[letter])
+            threads, values = owner[0].size(), owner[1].size()
+            expected = {
+                (t, v, at % tile[0], at // tile[0])
+                for t in range(threads) for v in range(values) for at in [owner(t, v)]
+            }  # fmt: skip
+            rows = zip(items["operand"], items["thread"], items["value"], items[axes[0]], items[axes[1]], strict=True)
+            assert {(t, v, x, y) for o, t, v, x, y in rows if o == number} == expected, (facts["printed"], letter)
+
+
+@pytest.mark.parametrize("path", sorted(PRINTED.glob("*.txt")), ids=lambda p: p.stem)
+def test_whatever_a_kernel_prints_is_drawn_or_refused(path: Path) -> None:
+    try:
+        svg = draw(path.read_text(), format="svg")
+    except ll.LayoutError as e:
+        assert any(words in str(e) for words in ("says no locations", "give the symbols numbers", "give them numbers"))
+    else:
+        assert svg.endswith("</svg>\n")
+
+
+# -- formats ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_holds_the_same_table() -> None:
+    picture = picture_of(named("sP")(write_swizzle="elements"))
+    data = read_html(rendered(picture, "html"))
+    assert data["count"] == 16384
+    for name, values in picture.items.items():
+        assert data["columns"][name].tolist() == list(values), name
+    for panel, drawn in zip(picture.panels, data["panels"], strict=True):
+        assert drawn["cells"].ravel().tolist() == panel.cells
+
+
+def test_a_page_cannot_be_broken_by_a_title() -> None:
+    html = draw("4:1", format="html", title="</script><b>&\"'")
+    assert html.count("<script") == 2 and html.count("</script>") == 2
+    assert "<b>" not in html
+    assert "<b>" not in draw("4:1", format="svg", title="<b>&\"'")
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 120, 200])
+def test_text_is_as_wide_as_it_may_be(width: int) -> None:
+    for what in (named("sP")(write_swizzle="none"), "S<3,3,3> o 0 o (8,64):(64,1)", "ldmatrix.x4"):
+        lines = draw(what, format="txt", width=width).splitlines()
+        assert max(map(len, lines)) <= width
+    assert max(map(len, draw("(8,64):(64,1)", format="txt", width=width).splitlines())) > width * 0.8
+
+
+def test_text_says_what_the_grid_says() -> None:
+    lines = draw("(4,6):(1,4)", format="txt").splitlines()
+    grid = [[int(word) for word in line.split()] for line in lines[-4:]]
+    assert grid == [[m, *(m + 4 * k for k in range(6))] for m in range(4)]
+
+
+def test_text_marks_wrong_elements_and_says_the_counterexample() -> None:
+    text = draw(named("sP")(write_swizzle="none"), format="txt", rows=(0, 2), cols=(0, 8), width=100)
+    assert "!T1 V0" in text and "!T0" not in text
+    assert "T1 V0 (m=1, k=0) writes byte 128; the MMA reads that element at byte 144" in text
+
+
+def test_tikz_is_balanced_and_complete() -> None:
+    tex = draw(named("sP")(write_swizzle="none"), format="tex", rows=(0, 4), cols=(0, 16), title="a_b & {c} 100% \\x")
+    assert tex.count(r"\begin{") == tex.count(r"\end{") == 2
+    bare = tex.replace("\\\\", "").replace(r"\{", "").replace(r"\}", "")
+    assert bare.count("{") == bare.count("}")
+    assert r"a\_b \& \{c\} 100\% \textbackslash{}x" in tex
+    assert len(re.findall(r"\\node at", tex)) == 3 * 64
+    assert tex.count(r"\draw[-{Stealth},very thick") == 1
+    assert tex.count("-- cycle;") == 3 * 48  # three of four rows are wrong
+
+
+def test_tikz_refuses_more_than_tex_holds() -> None:
+    with pytest.raises(ll.LayoutError, match="more than TeX holds"):
+        draw(named("sP")(), format="tex")
+
+
+# -- size: what the benchmarks measure, held loosely here ------------------------------------------------------
+
+
+def permuted(side: int) -> ll.Layout:
+    """A worst case for merging: neighbours in a row have different owners and different warps."""
+    return (
+        ll.Layout((side, side), (1, side))
+        if side % 2
+        else ll.Layout(((2, side // 2), side), ((side // 2 * side, 1), side // 2))
+    )
+
+
+@pytest.mark.parametrize(
+    "owner", ["(128,128):(1,128)", "(128,128):(128,1)", "((4,8,4),(2,2,2,16)):((256,1,32),(128,8,16,1024))"]
+)
+def test_a_large_ownership_grid_is_small(owner: str) -> None:
+    assert len(draw(owner, format="svg", tile=(128, 128))) < 1_000_000
+
+
+def test_a_grid_without_any_order_is_still_under_the_limit() -> None:
+    from layoutlab.draw.picture import Axis, Panel, Picture
+
+    rng = np.random.default_rng(0)
+    cells = rng.permutation(128 * 128).tolist()
+    items = {"thread": [i // 128 for i in range(128 * 128)], "value": [i % 128 for i in range(128 * 128)]}
+    lines = ((("T", "thread"),), (("V", "value"),))
+    labels = [str(i) for i in range(128)]
+    panel = Panel("tile", "random", 128, 128, cells, lines, Axis("m", labels), Axis("k", labels))
+    picture = Picture("random", items, [panel], "thread")
+    assert len(rendered(picture, "svg")) < 1_150_000
+    assert len(rendered(picture, "html")) < 1_500_000
+
+
+# -- choices ----------------------------------------------------------------------------------------------------------
+
+
+def test_windows_and_conditions() -> None:
+    h = named("sP")()
+    part = picture_of(h, Choice(rows=(8, 16), cols=(64, 128), only="value%2=0 thread!=9"))
+    assert set(part.items["m"]) == set(range(8, 16)) - {9} and set(part.items["k"]) == set(range(64, 128, 2))
+    assert part.panel("tile").row_axis.labels[0] == "8"
+    gaps = picture_of(h, Choice(only="m%64=0")).panel("memory").row_axis.labels
+    assert gaps == ["0", "⋮", "8192", "⋮", "16384", "⋮", "24576"]
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        ({"colour": "lane"}, "there is no lane here: this picture knows thread"),
+        ({"colour": "k // 0"}, "'k // 0' is no column of this picture"),
+        ({"only": "value<0"}, "nothing is left to draw: value<0 keeps no element"),
+        ({"only": "value"}, "'value' is no condition"),
+        ({"panels": ("tile", "gmem")}, "there is no panel gmem: tile, memory, reader"),
+        ({"palette": "rainbow"}, "there is no palette rainbow"),
+        ({"format": "png"}, "there is no format png"),
+    ],
+)
+def test_refusals(choice: dict[str, Any], message: str) -> None:
+    with pytest.raises(ll.LayoutError, match=re.escape(message)):
+        draw(named("sP")(), **{"format": "svg", **choice})
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("(1024,1024):(1,1024)", "more than the 262144 that can be drawn"),
+        ("(65536,65536):(1,65536)", "more than the 262144 that can be drawn"),
+        ("(4,?):(1,4)", "has symbols"),
+        ("ldmatrix.x3", "1, 2 or 4 matrices, not 3"),
+        ("mma.sync.m1n1k1", "names no MMA"),
+        ("(4,2", "(4,2"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(what: str, message: str) -> None:
+    with pytest.raises(ll.LayoutError, match=re.escape(message)):
+        draw(what, format="svg")
+
+
+@pytest.mark.parametrize(
+    ("layout", "bits", "message"),
+    [("(4,2):(1,-4)", 16, "has the location -4"), ("8:1", 6, "no whole number of 6-bit elements")],
+)
+def test_memory_that_there_is_not_is_refused(layout: str, bits: int, message: str) -> None:
+    draw(layout, format="svg")
+    with pytest.raises(ll.LayoutError, match=message):
+        draw(layout, format="svg", bits=bits)
+
+
+# -- palettes: seen with four kinds of colour vision ------------------------------------------------------------------
+
+# Linear RGB as it is seen (Machado, Oliveira and Fernandes 2009, severity 1).
+VISION = {
+    "normal": np.eye(3),
+    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+}
+
+
+def linear(colour: str) -> np.ndarray:
+    value = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+    return np.where(value <= 0.04045, value / 12.92, ((value + 0.055) / 1.055) ** 2.4)
+
+
+def lab(rgb: np.ndarray) -> np.ndarray:
+    xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]) @ np.clip(rgb, 0, 1)
+    f = np.where(
+        xyz / [0.9505, 1, 1.089] > 0.008856,
+        np.cbrt(xyz / [0.9505, 1, 1.089]),
+        7.787 * xyz / [0.9505, 1, 1.089] + 16 / 116,
+    )
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+def least_apart(fills: tuple[str, ...], vision: str) -> float:
+    seen = [lab(np.array(VISION[vision]) @ linear(fill)) for fill in fills]
+    return min(float(np.linalg.norm(a - b)) for i, a in enumerate(seen) for b in seen[i + 1 :])
+
+
+@pytest.mark.parametrize("vision", VISION)
+def test_fills_are_told_apart(vision: str) -> None:
+    assert least_apart(PALETTES["safe"].fills, vision) >= 19.5
+    assert least_apart(PALETTES["mono"].fills, vision) >= 8
+
+
+def test_the_check_sees_colours_that_some_cannot_tell_apart() -> None:
+    for vision, pair in {"deuteranopia": ("#e0a0a0", "#b8b890"), "tritanopia": ("#a0d0a0", "#a0c8d8")}.items():
+        assert least_apart(pair, "normal") > 19.5 > least_apart(pair, vision)
+
+
+@pytest.mark.parametrize("name", PALETTES)
+def test_black_text_is_read_on_every_fill(name: str) -> None:
+    for fill in PALETTES[name].fills:
+        luminance = float(linear(fill) @ [0.2126, 0.7152, 0.0722])
+        assert (luminance + 0.05) / 0.05 >= 7
+        assert name == "safe" or len({fill[1:3], fill[3:5], fill[5:7]}) == 1
+
+
+# -- the command and notebooks ----------------------------------------------------------------------------------------
+
+
+def test_the_command_writes_what_the_suffix_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    starts = {"svg": "<svg", "html": "<!DOCTYPE html>", "txt": "sP", "tex": r"\documentclass"}
+    for suffix, start in starts.items():
+        path = tmp_path / f"sP.{suffix}"
+        assert main(["draw", "sP", "--rows", "0:4", "--cols", "0:8", "-o", str(path)]) == 0
+        assert path.read_text().startswith(start)
+    assert capsys.readouterr().out == ""
+    assert main(["draw", "(2,3):(3,1)"]) == 0
+    assert capsys.readouterr().out.endswith("  1  3  4  5\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["sP", "-o", "x.bmp"], 2, "the suffix .bmp names no format: svg, html, txt, tex, gv, dot"),
+        (["sQ"], 1, "sQ"),
+        (["sP", "--set", "kv=65"], 1, "kv=65"),
+        (["(4,2):(1,4)", "--set", "kv=64"], 1, "--set is for handoffs"),
+        (["(4,2):(1,4)", "--tile", "4by2"], 1, "rows x columns"),
+        (["no_such.py"], 1, "there is no file no_such.py"),
+        (["sP", "sP"], 1, "several make a graph"),
+        (["sP", "--rows", "8:0"], 2, "8:0"),
+    ],
+)
+def test_the_command_refuses_in_a_sentence(
+    arguments: list[str], status: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["draw", *arguments]) == status
+    out, err = capsys.readouterr()
+    assert message in err and "Traceback" not in err and out == ""
+
+
+def test_a_users_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "import layoutlab as ll\nowner = ll.Layout((4, 2), (2, 1))\n"
+        "@ll.handoff\ndef rows(k: int = 64):\n"
+        '    Q = ll.Tile("Q", m=8, k=k, bits=16)\n    sQ = ll.smem(f"(8,{k}):({k},1)", over=Q)\n'
+        '    return ll.Handoff(Q, writer=ll.store(f"(8,{k}):(1,8)", sQ, bits=16), reader=f"(8,{k}):({k},1)")\n'
+    )
+    assert main(["draw", str(file), "--set", "k=8"]) == 0
+    assert "rows k=8: proved" in capsys.readouterr().out
+    assert main(["draw", f"{file}:owner", "--tile", "4x2"]) == 0
+    assert "T0 V0" in capsys.readouterr().out
+
+
+def test_objects_draw_themselves_in_notebooks() -> None:
+    h = named("sP")(kv=64)
+    for thing in (ll.Layout((4, 2)), ll.parse("S<3,3,3> o 0 o (8,64):(64,1)"), ll.Swizzle(3, 3, 3)):
+        assert thing._repr_svg_().startswith("<svg")
+    assert repr_svg(h) is None  # three panels of 8192 cells: too large to read
+    P = ll.Tile("P", m=8, k=8, bits=16)
+    small = ll.Handoff(P, writer=ll.store("(8,8):(1,8)", ll.smem("(8,8):(8,1)", over=P), bits=16), reader="(8,8):(8,1)")
+    assert small._repr_svg_().startswith("<svg") and ll.verify(small)._repr_svg_().startswith("<svg")
+    assert ll.parse("(4,?):(1,4)")._repr_svg_() is None
+
+
+def test_a_notebook_costs_nothing_until_it_draws() -> None:
+    code = "import sys, layoutlab; print([m for m in sys.modules if m.startswith('layoutlab.draw')])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_two_pictures_in_one_page_do_not_meet() -> None:
+    names = [set(re.findall(r'id="([^"]+)"', draw(text, format="svg"))) for text in ("(4,8):(8,1)", "(4,8):(1,4)")]
+    assert names[0] and names[1] and not names[0] & names[1]
+    style = re.search(r"<style>(.*?)</style>", draw("(4,8):(8,1)", format="svg"))[1]
+    assert all(rule.startswith(".ll") for rule in style.split("}") if rule)
+
+
+def test_empty_cells_are_empty() -> None:
+    picture = picture_of("(4,2):(1,16)", Choice(bits=16))
+    memory = picture.panel("memory")
+    assert sum(item != NOTHING for item in memory.cells) == 8 and memory.rows == 1

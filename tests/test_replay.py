@@ -1,0 +1,177 @@
+"""The real P handoff kernel, compiled by CuTe DSL without a GPU and run on the CPU."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from layoutlab.cutedsl.capture import capture, elf_symbols
+from layoutlab.errors import LayoutError
+from layoutlab.kernels.p_handoff import compile_kernel, pointers
+from layoutlab.kernels.p_settings import PSettings
+from layoutlab.ptx.parse import PtxError
+from layoutlab.replay import replay, tensor_extent
+
+DTYPES = {
+    "bf16": ml_dtypes.bfloat16, "f16": np.float16, "e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2,
+}  # fmt: skip
+
+
+@cache
+def compiled(settings):
+    return compile_kernel(settings)
+
+
+def aligned(shape, dtype):
+    """An array whose first byte is a multiple of 64."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    raw = np.zeros(size + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + size].view(dtype).reshape(shape)
+
+
+def operands(settings, seed=5):
+    rng = np.random.default_rng(seed)
+    dtype = DTYPES[settings.dtype]
+    s, v = aligned((128, settings.kv), np.float32), aligned((settings.kv, settings.head_dim), dtype)
+    s[:], v[:] = rng.integers(-3, 4, s.shape), rng.integers(-3, 4, v.shape).astype(dtype)
+    return s, v, aligned((128, settings.head_dim), np.float32)
+
+
+def run(settings, **options):
+    s, v, o = operands(settings)
+    where = pointers(settings, s.ctypes.data, v.ctypes.data, o.ctypes.data)
+    report = replay(compiled(settings), *where, buffers=[s, v, o], **options)
+    return o, s @ v.astype(np.float32), report
+
+
+RIGHT = [
+    PSettings(), PSettings(store="composition"), PSettings(store="tiled_copy_d", dtype="e4m3"),
+    PSettings(store="tiled_copy_d", base=512, load="x64"), PSettings(dtype="e5m2", kv=64, head_dim=256, load="x16"),
+    PSettings(dtype="f16", kv=256, store="composition"),
+]  # fmt: skip
+WRONG = [PSettings(write_swizzle="none"), PSettings(k_order="021"), PSettings(store="composition_raw")]
+
+
+@pytest.mark.parametrize("settings", RIGHT, ids=str)
+def test_right_settings_give_the_product(settings):
+    got, want, report = run(settings)
+    assert np.array_equal(got, want)
+    assert report.warnings == [] and report.instructions > 1000
+
+
+@pytest.mark.parametrize("settings", WRONG, ids=str)
+def test_planted_faults_give_another(settings):
+    got, want, _ = run(settings)
+    assert np.count_nonzero(got != want) > got.size // 2
+
+
+def test_the_wrong_warps_stop_at_tensor_memory():
+    with pytest.raises(PtxError, match="warp 1 of CTA 0 touches TMEM lanes 0 to 31; it owns 32 to 63"):
+        run(PSettings(first_warp=1))
+
+
+@pytest.mark.parametrize("schedule", ["lazy", "random"])
+def test_every_schedule_agrees(schedule):
+    for seed in range(3):
+        got, want, report = run(PSettings(store="tiled_copy_d"), schedule=schedule, seed=seed)
+        assert np.array_equal(got, want) and report.warnings == []
+
+
+# -- provenance ---------------------------------------------------------------------------------------------------------
+
+
+def test_who_wrote_what_the_tensor_core_reads():
+    """Element (m, k) of A was written by thread m, and its bytes hold P[m, k]."""
+    settings = PSettings(store="tiled_copy_d", kv=64)
+    s, _, _ = operands(settings)
+    record = run(settings, provenance=True)[2].provenance
+    reads = record.reads_of("A")
+    assert [r.location.shape for r in reads] == [(128, 16)] * 4
+    shared = record.snapshots[0].shared
+    checked = 0
+    for step, read in enumerate(reads):
+        assert (read.writers[..., 1] == np.arange(128)[:, None]).all()
+        lines = {record.events[event - 1][1].opcode for event in np.unique(read.writers[..., 0])}
+        assert all(line.startswith("st.shared") for line in lines)
+        bits = shared[read.location].astype(np.uint16) | shared[read.location + 1].astype(np.uint16) << 8
+        assert np.array_equal(bits.view(ml_dtypes.bfloat16).astype(np.float32), s[:, 16 * step : 16 * step + 16])
+        checked += bits.size
+    assert checked == 128 * 64
+
+
+def test_the_writer_of_a_byte():
+    record = run(PSettings(store="tiled_copy_d", kv=64), provenance=True)[2].provenance
+    read = record.reads_of("A")[0]
+    byte = int(read.location[5, 3])
+    writer = record.shared_writer(0, byte)
+    assert writer.thread == 5 and writer.opcode.startswith("st.shared") and writer.cta == 0
+    stores = record.stores_to("shared", "st.shared")
+    assert any(s.thread[i] == 5 and s.address[i] <= byte < s.address[i] + s.width for s in stores for i in range(len(s.thread)))
+    assert record.shared_writer(0, 0) is None
+
+
+def test_a_store_keeps_what_each_thread_wrote():
+    """Under tiled_copy_c all threads store to the same bytes, and only the last one's are left there."""
+    settings = PSettings(store="tiled_copy_c", kv=64)
+    s, _, _ = operands(settings)
+    record = run(settings, provenance=True)[2].provenance
+    first = record.reads_of("A")[0].time
+    stores = [x for x in record.stores_to("shared", "st.shared") if x.time < first and len(set(x.address.tolist())) == 1]
+    rows = sum(np.array_equal(x.data.copy().view(ml_dtypes.bfloat16).astype(np.float32)[np.argsort(x.thread)], s[:, v : v + 1])
+               for v, x in enumerate(stores[-64:]))  # fmt: skip
+    assert rows == 64
+
+
+def test_tensor_memory_has_writers_too():
+    record = run(PSettings(kv=64), provenance=True)[2].provenance
+    loads = record.reads_of("tmem.load")
+    first = loads[0]
+    assert first.location.shape == (32, 32, 3) and first.location[3, 7].tolist() == [3, int(first.location[0, 0, 1]) + 7, 0]
+    writer = record.tmem_writer(0, 3, int(first.location[3, 7, 1]))
+    assert writer is not None and writer.opcode.startswith(("tcgen05.st", "tcgen05.mma"))
+    assert record.reads_of("D")[0].space == "tmem"
+
+
+# -- capture ------------------------------------------------------------------------------------------------------------
+
+
+def test_capture_writes_down_the_launch():
+    settings = PSettings()
+    launch = capture(compiled(settings), *pointers(settings, 4096, 8192, 12288)).launches[0]
+    assert (launch.grid, launch.block, launch.cluster) == ((1, 1, 1), (128, 1, 1), (1, 1, 1))
+    assert launch.shared_bytes > 128 * 128 * 2 and launch.tensor_maps == {}
+    addresses = [int.from_bytes(p[:8], "little") for p in launch.params if len(p) >= 8]
+    assert {4096, 8192, 12288} <= set(addresses)
+
+
+def test_without_its_ptx_it_says_how_to_keep_it():
+    class Bare:
+        artifacts = None
+
+    with pytest.raises(LayoutError, match="CUTE_DSL_KEEP=ptx"):
+        capture(Bare())
+
+
+def test_only_elf_objects_are_read():
+    with pytest.raises(LayoutError, match="ELF"):
+        elf_symbols(b"MZ" + bytes(64))
+
+
+def test_tensor_extents():
+    array = np.zeros((4, 8), np.float32)
+    assert tensor_extent(array) == (array.ctypes.data, 128)
+    assert tensor_extent(array[1:3, ::2]) == (array.ctypes.data + 32, 32 + 28)
+    assert tensor_extent(3) is None and tensor_extent(ctypes.c_int(3)) is None
+
+
+def test_a_pointer_to_nowhere_is_named():
+    settings = PSettings()
+    s, v, o = operands(settings)
+    where = pointers(settings, s.ctypes.data, v.ctypes.data, o.ctypes.data)
+    with pytest.raises(PtxError, match=r"ld\.global.*touches .* bytes at global address"):
+        replay(compiled(settings), *where, buffers=[s, o])
