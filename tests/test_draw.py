@@ -190,6 +190,33 @@ def test_elements_that_nobody_writes_are_in_the_readers_panel_alone() -> None:
     assert "covered refuted" in svg
 
 
+def test_a_handoff_through_tensor_memory() -> None:
+    P = ll.Tile("P", m=64, k=32, bits=16)
+    writer = ll.store("(64,32):(1,64)", ll.tmem(over=P, column=16), bits=32)
+    right, wrong = (ll.Handoff(P, writer=writer, reader=ll.umma_a_tmem(P, column=column)) for column in (16, 0))
+    svg = draw(right, format="svg")
+    memory, reader = read_svg(svg, "memory"), read_svg(svg, "reader")
+    assert len(memory) == 64 * 32
+    for m in range(64):
+        for k in range(32):
+            lane = m % 16 + 32 * (m // 16)
+            shown = m + m // 16  # one empty row stands for the lanes between
+            assert memory[shown, k] == [f"m{m}", f"k{k}"]
+            assert reader[m, k] == [f"L{lane}", f"C{16 + k // 2}"]
+    assert picture_of(right).arrows == ()
+    picture = picture_of(wrong)
+    bold = next(a for a in picture.arrows if not a.thin)
+    assert sum(picture.items["wrong"]) == 64 * 32
+    assert (bold.from_cell, bold.to_cell) == (32, 0)  # column 16, two elements each, to column 0
+
+
+def test_spaces_that_do_not_meet_are_refused() -> None:
+    P = ll.Tile("P", m=64, k=32, bits=16)
+    writer = ll.store("(64,32):(1,64)", ll.smem("(64,32):(32,1)", over=P), bits=16)
+    with pytest.raises(ll.LayoutError, match="written in smem, read in tmem"):
+        draw(ll.Handoff(P, writer=writer, reader=ll.umma_a_tmem(P)), format="svg")
+
+
 @pytest.mark.parametrize("route", ["composition", "tiled_copy_d", "tiled_copy_c", "composition_raw"])
 def test_every_route_is_drawn(route: str) -> None:
     h = named("sP")(store=route)

@@ -35,7 +35,7 @@
     if (!divisor || columns[name]) return columns[base];
     return (columns[name] = columns[base].map((v) => Math.floor(v / divisor)));
   };
-  const shown = Object.keys(data.columns).filter((c) => c !== "wrong");
+  const shown = Object.keys(data.columns).filter((c) => c !== "wrong" && data.words[c] !== "");
   const say = (name, value) => (value < 0 ? "none" : String(value));
   const sentence = (item) =>
     data.coordinate.map((c) => `${c} ${columns[c][item]}`).concat(

@@ -229,17 +229,19 @@ def _words_per_bank(at: Sequence[int], bits: int, per_bank: int) -> tuple[Band, 
     )
 
 
-def tmem_panel(items: Items, bits: int, lines: tuple[Line, ...], title: str) -> Panel:
+def tmem_panel(
+    items: Items, bits: int, lines: tuple[Line, ...], title: str, also: Iterable[tuple[int, int]] = ()
+) -> Panel:
     """The items in Tensor Memory: a row for each lane, a cell for each `bits` bits of a column; rows banded by warp.
 
-    Lanes that hold nothing are left out, with one empty row in their place.
+    Lanes that hold nothing are left out, with one empty row in their place; `also` names places that stay, (lane, bit).
     """
     slots = [b // bits for b in items["bit"]]
-    lanes = [lane for lane in items["lane"] if lane >= 0]
     per = max(TMEM_COLUMN_BITS // bits, 1)
-    first = min(s for s, lane in zip(slots, items["lane"], strict=True) if lane >= 0) // per * per
-    cols = -(-(max(slots) + 1 - first) // per) * per
-    shown = _with_gaps(sorted(set(lanes)))
+    used = [(lane, b // bits) for lane, b in (*zip(items["lane"], items["bit"], strict=True), *also) if lane >= 0]
+    first = min(slot for _, slot in used) // per * per
+    cols = -(-(max(slot for _, slot in used) + 1 - first) // per) * per
+    shown = _with_gaps(sorted({lane for lane, _ in used}))
     rows, place = len(shown), {lane: i for i, lane in enumerate(shown) if lane is not None}
     cells = [
         place[lane] * cols + slot - first if lane >= 0 else NOTHING
