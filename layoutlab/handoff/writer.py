@@ -1,7 +1,6 @@
 """Writers: which thread and value holds which element, and where the store puts it.
 
 >>> from layoutlab.handoff.tile import Tile
-from layoutlab.handoff.verdict import Location
 >>> P = Tile("P", m=128, k=128, bits=16)
 >>> owner = tcgen05_ld("32x32b.x32").over(P)
 >>> print(owner)
