@@ -36,8 +36,9 @@ class Choice:
     """What of an object to draw and how: the same words on the command line and in Python.
 
     colour is a column of the items, or "column // number"; only keeps the items that it describes ("warp=0 value<8");
-    rows and cols keep a range of the tile's coordinates; panels names those to draw; labels chooses what cells say:
-    "owner", "coordinate" or "location"; count_banks writes under each bank how many of its words are touched.
+    rows and cols keep a range of the tile's coordinates; panels names those to draw; labels="owner" makes the memory's
+    cells say their thread and value; count_banks writes under each bank how many of its words are touched. bits is an
+    element's width where the object does not say it; tile is the (rows, columns) that a (thread, value) layout is over.
     """
 
     colour: str = ""
