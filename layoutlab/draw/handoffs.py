@@ -9,24 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from layoutlab.draw.items import CHUNK_BYTES, WHOLE, Choice, by_owner, chosen, kept, with_places, with_warps
+from layoutlab.draw.panels import OWNER, TMEM_COLUMN_BITS, memory_panel, shared, tile_panel, tmem_panel
 from layoutlab.draw.picture import MOST_CELLS, NOTHING, WRONG, Arrow, Band, Items, Line, Panel, Picture
-from layoutlab.draw.views import (
-    CHUNK_BYTES,
-    CORE_ROWS,
-    OWNER,
-    TMEM_COLUMN_BITS,
-    WHOLE,
-    Choice,
-    by_owner,
-    chosen,
-    kept,
-    memory_panel,
-    shared,
-    tile_panel,
-    tmem_panel,
-    with_places,
-    with_warps,
-)  # fmt: skip
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.core import Handoff, verify
 from layoutlab.handoff.report import cost_line
@@ -38,6 +23,9 @@ WORDS = {
     "bit": "", "read_bit": "",
 }  # fmt: skip
 """What people call a column; nothing for one that they need not see."""
+
+CORE_ROWS = 8
+"""Rows of a core matrix; each is 16 bytes."""
 
 STEP_BITS = 256
 """Bits of K that one step of an MMA takes from each row."""
