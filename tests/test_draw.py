@@ -452,14 +452,28 @@ def test_what_cannot_be_drawn_is_refused(what: str, message: str) -> None:
         draw(what, format="svg")
 
 
-@pytest.mark.parametrize(
-    ("layout", "bits", "message"),
-    [("(4,2):(1,-4)", 16, "has the location -4"), ("8:1", 6, "no whole number of 6-bit elements")],
-)
-def test_memory_that_there_is_not_is_refused(layout: str, bits: int, message: str) -> None:
-    draw(layout, format="svg")
-    with pytest.raises(ll.LayoutError, match=message):
-        draw(layout, format="svg", bits=bits)
+def test_memory_before_the_first_byte_is_refused() -> None:
+    draw("(4,2):(1,-4)", format="svg")
+    with pytest.raises(ll.LayoutError, match="has the location -4"):
+        draw("(4,2):(1,-4)", format="svg", bits=16)
+
+
+@pytest.mark.parametrize("bits", [4, 6, 8, 16, 32, 64])
+def test_elements_of_every_width_lie_where_their_first_bit_does(bits: int) -> None:
+    panel = picture_of("(4,40):(40,1)", Choice(bits=bits)).panel("memory")
+    unit = 1024 // panel.cols
+    assert unit in (bits, 2)
+    for i in range(160):
+        assert panel.cells[i * bits // unit] == i % 40 * 4 + i // 40
+    assert [b.text for b in panel.col_axis.bands] == [str(b) for b in range(0, 32, max(bits // 32, 1))]
+
+
+def test_the_arrow_of_a_narrow_element_starts_at_its_half_byte() -> None:
+    P = ll.Tile("P", m=8, k=64, bits=4)
+    writer = ll.store("(8,64):(1,8)", ll.smem("(8,64):(64,1)", over=P), bits=4)
+    picture = picture_of(ll.Handoff(P, writer=writer, reader="(8,64):(1,8)"))
+    arrow = next(a for a in picture.arrows if not a.thin)
+    assert (arrow.from_cell, arrow.to_cell) == (1, 8)
 
 
 # -- palettes: seen with four kinds of colour vision ------------------------------------------------------------------

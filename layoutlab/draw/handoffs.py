@@ -127,7 +127,7 @@ def _place_columns(written: dict[str, Any], reads: dict[str, Any], bits: int) ->
             out[f"{before}bit"] = places["bit"]
         return out
     out |= {"byte": written["bit"] // 8, "read": reads["bit"] // 8}
-    return out | ({"bit": written["bit"]} if bits % 8 else {})
+    return out | ({"bit": written["bit"], "read_bit": reads["bit"]} if bits % 8 else {})
 
 
 def _flat(where: dict[str, Any], extents: Any) -> Any:
@@ -220,7 +220,8 @@ def _arrows(items: Items, panels: Sequence[Panel], placed: Claim) -> tuple[Arrow
     if "lane" in items:
         wrote, reads = (tmem_cell(memory, items[f"{b}lane"][item], items[f"{b}bit"][item]) for b in ("", "read_"))
     else:
-        wrote, reads = (memory_cell(memory, items[c][item]) for c in ("byte", "read"))
+        starts = [items.get(f"{b}bit", [x * 8 for x in items[c]])[item] for b, c in (("", "byte"), ("read_", "read"))]
+        wrote, reads = (memory_cell(memory, bit) for bit in starts)
     if wrote is None or reads is None:
         return ()
     out = [Arrow("memory", wrote, "memory", reads, at.message)]
@@ -239,13 +240,13 @@ def cell_of(panel: Panel, item: int) -> int | None:
     return next((cell for cell, extra in panel.more.items() if item in extra), None)
 
 
-def memory_cell(panel: Panel, byte: int) -> int | None:
-    """The cell of a memory panel that holds a byte."""
-    row, inside = divmod(byte, 128)
+def memory_cell(panel: Panel, bit: int) -> int | None:
+    """The cell of a memory panel that holds a bit."""
+    row, inside = divmod(bit, 1024)
     label = str(row * 128)
     if label not in panel.row_axis.labels:
         return None
-    return list(panel.row_axis.labels).index(label) * panel.cols + inside * panel.cols // 128
+    return list(panel.row_axis.labels).index(label) * panel.cols + inside * panel.cols // 1024
 
 
 def tmem_cell(panel: Panel, lane: int, bit: int) -> int | None:

@@ -61,7 +61,7 @@ def layout_picture(layout: Layout | ComposedLayout, choice: Choice = WHOLE) -> P
         if min(found) < 0:
             raise LayoutError(f"{layout} has the location {min(found)}: before the memory's first byte")
         items |= {"byte": [v * choice.bits // 8 for v in found]}
-        items |= {"bit": [v * choice.bits for v in found]} if choice.bits < 8 else {}
+        items |= {"bit": [v * choice.bits for v in found]} if choice.bits % 8 else {}
         items = with_places(items)
     items = kept(items, choice, "row", "col")
     panels = [tile_panel(items, "row", "col", lines, f"{rows} x {cols} coordinates, each its location")]

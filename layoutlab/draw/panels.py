@@ -8,6 +8,7 @@ and core matrices of 8 rows by 16 bytes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import gcd
 
 from layoutlab.draw.items import BANK_BYTES, CHUNK_BYTES, ROW_BYTES
 from layoutlab.draw.picture import MOST_CELLS, NOTHING, Axis, Band, Items, Line, Panel
@@ -54,37 +55,31 @@ def memory_panel(
     bits: int,
     lines: tuple[Line, ...],
     title: str,
-    at: str = "byte",
     count_banks: bool = False,
     also: Iterable[int] = (),
 ) -> Panel:
     """The items where they lie: rows of 128 bytes, a cell for each `bits` bits, the 32 banks as headings.
 
     Rows that hold nothing are left out, with one empty row in their place; `also` names bytes whose rows stay. Heavy
-    lines stand every 16 bytes. An item at a negative byte lies nowhere.
+    lines stand every 16 bytes. An item at a negative byte lies nowhere. Widths that do not divide a row, 6 bits say,
+    have cells of the widest unit that divides both, and an element stands in its first one.
     """
-    if ROW_BYTES * 8 % bits:
-        raise LayoutError(f"{title}: a row of {ROW_BYTES} bytes is no whole number of {bits}-bit elements")
-    slots = ROW_BYTES * 8 // bits
-    used = sorted({b // ROW_BYTES for b in (*items[at], *also) if b >= 0})
-    shown = _with_gaps(used)
+    unit = gcd(bits, ROW_BYTES * 8)
+    slots = ROW_BYTES * 8 // unit
+    at = items.get("bit") or [b * 8 for b in items["byte"]]
+    shown = _with_gaps(sorted({b // ROW_BYTES for b in (*items["byte"], *also) if b >= 0}))
     place = {row: i for i, row in enumerate(shown) if row is not None}
-    sub = items.get("bit")
-    inside = (
-        [b % ROW_BYTES * 8 for b in items[at]] if sub is None or at != "byte" else [b % (ROW_BYTES * 8) for b in sub]
-    )
     cells = [
-        place[b // ROW_BYTES] * slots + i // bits if b >= 0 else NOTHING for b, i in zip(items[at], inside, strict=True)
+        place[bit // 8 // ROW_BYTES] * slots + bit % (ROW_BYTES * 8) // unit if bit >= 0 else NOTHING for bit in at
     ]
     grid, more = filled(cells, len(shown) * slots, f"{title}: {len(shown)} rows of 128 bytes")
-    per_bank = max(32 // bits, 1)
-    stride = 1 if bits <= 32 else bits // 32
+    per_bank, stride = max(32 // unit, 1), max(unit // 32, 1)
     bands = tuple(Band(i * per_bank, per_bank, str(i * stride)) for i in range(slots // per_bank))
-    foot = _words_per_bank(items[at], bits, per_bank) if count_banks else ()
+    foot = _words_per_bank(items["byte"], bits, per_bank) if count_banks else ()
     return Panel(
         "memory", title, len(shown), slots, grid, lines,
         Axis("byte", ["⋮" if row is None else str(row * ROW_BYTES) for row in shown]),
-        Axis("bank", (), max(CHUNK_BYTES * 8 // bits, 1), bands, foot),
+        Axis("bank", (), max(CHUNK_BYTES * 8 // unit, 1), bands, foot),
         more,
     )  # fmt: skip
 
