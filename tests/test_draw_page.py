@@ -247,6 +247,16 @@ def test_the_arrow_goes_from_byte_128_to_byte_144(browser: Any, page: Path) -> N
         assert at == pytest.approx([x, y], abs=1.5)
 
 
+@pytest.mark.parametrize("zoom", ["0.6", "1", "1.75"])
+def test_labels_fit_their_cells(browser: Any, page: Path, zoom: str) -> None:
+    Page(browser, page, f"#zoom={zoom}")
+    for panel in PANELS:
+        (wide, tall), (cell_wide, cell_tall) = browser.execute_script(
+            "return window.layoutlab.fits(arguments[0])", panel
+        )
+        assert wide <= cell_wide and tall <= cell_tall
+
+
 def test_the_page_is_small_and_needs_nothing(page: Path) -> None:
     text = page.read_text()
     assert len(text) < 1_500_000
