@@ -523,6 +523,8 @@ def test_black_text_is_read_on_every_fill(name: str) -> None:
     for fill in PALETTES[name].fills:
         luminance = float(linear(fill) @ [0.2126, 0.7152, 0.0722])
         assert (luminance + 0.05) / 0.05 >= 7
+        mark = float(linear(f"{PALETTES[name].wrong}") @ [0.2126, 0.7152, 0.0722])
+        assert (luminance + 0.05) / (mark + 0.05) >= 3
         assert name == "safe" or len({fill[1:3], fill[3:5], fill[5:7]}) == 1
 
 

@@ -229,7 +229,7 @@ def test_a_wrong_element_is_marked_in_its_corner(browser: Any, page: Path) -> No
         "return [...c.getContext('2d').getImageData(x, y, 1, 1).data].slice(0, 3);"
     )
     right, wrong = (browser.execute_script(corner, row) for row in (0, 1))
-    assert wrong[0] > 150 and max(wrong[1:]) < 60
+    assert wrong[0] > 120 and max(wrong[1:]) < 60
     assert right != wrong
 
 

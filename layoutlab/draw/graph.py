@@ -26,7 +26,7 @@ _SHAPES = {
     "tmem": ("cylinder", "Tensor Memory"),
     "gmem": ("folder", "global memory"),
 }
-_VERDICTS = {"proved": ("proved", "#1b7837", "solid"), "refuted": ("REFUTED", "#c00000", "bold")}
+_VERDICTS = {"proved": ("proved", "#1b7837", "solid"), "refuted": ("REFUTED", "#960000", "bold")}
 
 
 def graph_of(handoffs: Iterable[Handoff | Verdict], title: str = "") -> str:
