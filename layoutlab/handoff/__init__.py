@@ -28,7 +28,7 @@ from layoutlab.handoff.reader import Reader, declared, umma_a, umma_a_tmem
 from layoutlab.handoff.storage import Smem, Tmem, smem, tmem
 from layoutlab.handoff.tile import Tile
 from layoutlab.handoff.verdict import Claim, Location, Refuted, Verdict, Witness
-from layoutlab.handoff.writer import Owner, Writer, owned, store, tcgen05_ld
+from layoutlab.handoff.writer import Owner, Writer, owned, store, tcgen05_ld, tmem_store
 
 __all__ = [
     "Case",
@@ -59,6 +59,7 @@ __all__ = [
     "store",
     "tcgen05_ld",
     "tmem",
+    "tmem_store",
     "umma_a",
     "umma_a_tmem",
     "verify",

@@ -361,8 +361,13 @@ def _outside(q: Question, at: Mapping[str, int], whole: range, live: Mapping[str
     cell, units = here.outputs["bit"], f"{UNIT[q.writer.space]}s"
     for name, r in live.items():
         if cell < r.stop and cell + q.tile.bits > r.start:
-            return f"{q.name(at)} writes {here}, which is {name}'s: {units} {in_units(q, r)} are still live"
+            return f"{q.name(at)} writes {here}, which is {possessive(name)}: {units} {in_units(q, r)} are still live"
     return f"{q.name(at)} writes {here}, outside of {q.writer.storage.name}'s {units} {in_units(q, whole)}"
+
+
+def possessive(name: str) -> str:
+    """S's; the row statistics'."""
+    return name + ("'" if name.endswith("s") else "'s")
 
 
 def in_units(q: Question, bits: range) -> str:

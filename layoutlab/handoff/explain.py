@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from layoutlab.arbiter import TooLarge, first_where, value_bounds
 from layoutlab.digits import Digit, Map, aligned
 from layoutlab.errors import LayoutError
-from layoutlab.handoff.claims import Question, in_units
+from layoutlab.handoff.claims import Question, in_units, possessive
 from layoutlab.handoff.difference import BYTES, COLUMNS, LANES, Difference, Form, Names, form, offset_text
 from layoutlab.handoff.difference import explain as differences
 from layoutlab.handoff.places import Places
@@ -55,7 +55,23 @@ def _of_maps(q: Question) -> list[str]:
     except LayoutError:
         return _from_points(q)
     cures = _cures(q) if any(d.kind == "base" for d in found) else []
-    return [*(d.text for d in found), *cures, *_beyond(q)]
+    return [*(d.text for d in found), *cures, *_columns_for_elements(q), *_beyond(q)]
+
+
+def _columns_for_elements(q: Question) -> list[str]:
+    """Whether the reader's offset from some buffer is the writer's number of columns, taken for elements."""
+    per_column = UNIT_BITS["tmem"] // q.tile.bits
+    if q.writer.space != "tmem" or per_column < 2:
+        return []
+    wrote, reads = (_bounds(places, "bit")[0] // UNIT_BITS["tmem"] for places in (q.write, q.reader.read))
+    for name, columns in q.around.items():
+        on, taken = wrote - columns.start, reads - columns.start
+        if on > 0 and on == taken * per_column:
+            return [
+                f"a unit: {q.tile.name} is written {on} columns from {name}'s first one and read {on} elements from "
+                f"it, which are {taken} columns: a typed pointer counts elements, {per_column} to a column"
+            ]
+    return []
 
 
 def _beyond(q: Question) -> list[str]:
@@ -68,11 +84,10 @@ def _beyond(q: Question) -> list[str]:
         named = [
             n for n, r in {**q.around, **q.live}.items() if r.start * unit < part.stop and part.start < r.stop * unit
         ]
-        whose = f"; these are {' and '.join(named)}'s" if named else ""
-        found.append(
-            f"{q.reader.who} reads {UNIT[q.writer.space]}s {in_units(q, part)}, which are not "
-            f"{q.writer.storage.name}'s ({in_units(q, own)}){whose}"
-        )
+        units, mine = f"{UNIT[q.writer.space]}s", f"{q.tile.name}'s ({in_units(q, own)})"
+        whose = " and ".join(map(possessive, named))
+        which = f": these are {whose} {units}, not {mine}" if named else f", which are not {mine}"
+        found.append(f"{q.reader.who} reads {units} {in_units(q, part)}{which}")
     return found
 
 
