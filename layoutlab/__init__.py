@@ -163,3 +163,14 @@ __all__ = [
     "zipped_divide",
     "zipped_product",
 ]
+
+
+def _repr_svg_(self: object) -> str | None:
+    """What a notebook shows: the drawing, whose modules are imported when the first one is asked for."""
+    from layoutlab.draw import repr_svg
+
+    return repr_svg(self)
+
+
+for _kind in (Layout, ComposedLayout, Swizzle, Handoff, Verdict):
+    setattr(_kind, "_repr_svg_", _repr_svg_)  # noqa: B010 - what a class of a lower layer cannot know of

@@ -91,7 +91,8 @@ for (const panel of document.querySelectorAll("g[data-cell]")) {
     for (const text of document.querySelector(use.getAttribute("href")).children) label(text, use.y.baseVal.value);
 }
 for (const text of document.querySelectorAll("text")) if (!inPanel.has(text)) {
-  const box = text.getBBox(), m = text.getCTM ? document.documentElement.getScreenCTM().inverse().multiply(text.getScreenCTM()) : null;
+  const box = text.getBBox();
+  const m = document.documentElement.getScreenCTM().inverse().multiply(text.getScreenCTM());
   add(text.textContent, box, m.e, m.f, null);
 }
 const size = document.documentElement.viewBox.baseVal;

@@ -1,4 +1,4 @@
-"""The HTML page in a headless Chromium, as a person uses it: pointer, keys, search, the address bar, a screen reader."""
+"""The HTML page in a headless Chromium, as a person uses it: pointer, keys, search, address bar, screen reader."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ class Page:
     def cursor(self, panel: str) -> str:
         """What a screen reader says of the cell under the cursor."""
         view = self.view(panel)
-        return str(self.browser.find_element(By.ID, view.get_attribute("aria-activedescendant")).get_attribute("textContent"))
+        return str(
+            self.browser.find_element(By.ID, view.get_attribute("aria-activedescendant")).get_attribute("textContent")
+        )
 
     def fragment(self) -> str:
         return str(self.browser.execute_script("return decodeURIComponent(location.hash)"))
@@ -233,7 +235,7 @@ def test_a_wrong_element_is_marked_in_its_corner(browser: Any, page: Path) -> No
 
 def test_the_arrow_goes_from_byte_128_to_byte_144(browser: Any, page: Path) -> None:
     p = Page(browser, page)
-    p.view("memory").location_once_scrolled_into_view
+    browser.execute_script("arguments[0].scrollIntoView()", p.view("memory"))
     x1, y1, x2, y2 = browser.execute_script(
         """const path = [...document.querySelectorAll("#arrows > path")].find(p => !p.hasAttribute("stroke-dasharray"));
         const box = document.getElementById("page").getBoundingClientRect(), n = path.getTotalLength();
@@ -243,6 +245,16 @@ def test_the_arrow_goes_from_byte_128_to_byte_144(browser: Any, page: Path) -> N
     for (row, col), x, y in (((1, 0), x1, y1), ((1, 8), x2, y2)):
         at = browser.execute_script("return window.layoutlab.centre('memory', ...arguments)", row, col)
         assert at == pytest.approx([x, y], abs=1.5)
+
+
+@pytest.mark.parametrize("zoom", ["0.6", "1", "1.75"])
+def test_labels_fit_their_cells(browser: Any, page: Path, zoom: str) -> None:
+    Page(browser, page, f"#zoom={zoom}")
+    for panel in PANELS:
+        (wide, tall), (cell_wide, cell_tall) = browser.execute_script(
+            "return window.layoutlab.fits(arguments[0])", panel
+        )
+        assert wide <= cell_wide and tall <= cell_tall
 
 
 def test_the_page_is_small_and_needs_nothing(page: Path) -> None:

@@ -115,6 +115,18 @@ def test_the_writer_of_a_byte():
     assert record.shared_writer(0, 0) is None
 
 
+def test_a_store_keeps_what_each_thread_wrote():
+    """Under tiled_copy_c all threads store to the same bytes, and only the last one's are left there."""
+    settings = PSettings(store="tiled_copy_c", kv=64)
+    s, _, _ = operands(settings)
+    record = run(settings, provenance=True)[2].provenance
+    first = record.reads_of("A")[0].time
+    stores = [x for x in record.stores_to("shared", "st.shared") if x.time < first and len(set(x.address.tolist())) == 1]
+    rows = sum(np.array_equal(x.data.copy().view(ml_dtypes.bfloat16).astype(np.float32)[np.argsort(x.thread)], s[:, v : v + 1])
+               for v, x in enumerate(stores[-64:]))  # fmt: skip
+    assert rows == 64
+
+
 def test_tensor_memory_has_writers_too():
     record = run(PSettings(kv=64), provenance=True)[2].provenance
     loads = record.reads_of("tmem.load")

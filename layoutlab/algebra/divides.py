@@ -119,7 +119,7 @@ def logical_divide(layout: Layout, tiler: Tiler) -> Layout:
 
 
 def _divided(layout: Layout, tile: Layout) -> Layout:
-    whole = coalesce(layout)
+    whole = coalesce(layout) if layout.size() != 1 else of_runs(layout.leaves()[-1:])
     return composition_of_layouts(whole, make_layout(tile, complement(tile, whole.shape)))
 
 

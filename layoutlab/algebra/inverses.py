@@ -182,6 +182,9 @@ def max_common_layout(a: Layout, b: Layout) -> Layout:
 
 
 def _counts_up(a: Layout, indices: Layout) -> bool:
+    """Whether a(indices(i)) = i, all indices being a's own."""
+    if indices.cosize() > a.size():
+        return False
     try:
         return coalesce(composition_of_layouts(a, indices)) == coalesce(Layout(indices.size()))
     except LayoutError:

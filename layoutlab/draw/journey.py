@@ -58,7 +58,9 @@ def journey(handoffs: Iterable[Handoff], element: str) -> list[Stop]:
     name, numbers = _parsed(element)
     home = next((h for h in made if h.tile.name == name), None)
     if home is None:
-        raise LayoutError(f"no handoff here is of a tile {name}: there are {', '.join(dict.fromkeys(h.tile.name for h in made))}")
+        raise LayoutError(
+            f"no handoff here is of a tile {name}: there are {', '.join(dict.fromkeys(h.tile.name for h in made))}"
+        )
     if len(numbers) != len(home.tile.extents):
         raise LayoutError(f"{element}: tile {home.tile} has {len(home.tile.extents)} coordinates")
     fixed = dict(zip(home.tile.extents, numbers, strict=True))

@@ -35,7 +35,7 @@
     if (!divisor || columns[name]) return columns[base];
     return (columns[name] = columns[base].map((v) => Math.floor(v / divisor)));
   };
-  const shown = Object.keys(data.columns).filter((c) => c !== "wrong");
+  const shown = Object.keys(data.columns).filter((c) => c !== "wrong" && data.words[c] !== "");
   const say = (name, value) => (value < 0 ? "none" : String(value));
   const sentence = (item) =>
     data.coordinate.map((c) => `${c} ${columns[c][item]}`).concat(
@@ -257,6 +257,13 @@
       const box = view.getBoundingClientRect();
       return axis === "col" ? [box.left + m.left + (index + 0.5) * m.w + 1, box.top + 24] : [box.left + 6, box.top + m.top + (index + 0.5) * m.h + 1];
     };
+    self.fits = () => {
+      const g = canvas.getContext("2d");
+      g.save(); g.font = `bold ${m.font}px ${FONT}`;
+      const widest = Math.max(...lines.map((line) => g.measureText(line.map(([before, c]) => before + "0".repeat(digits(columns[c]))).join("")).width));
+      g.restore();
+      return [[widest, lines.length * m.font * 1.15], [m.w, m.h]];
+    };
     self.shows = () => { const cell = self.first(lit); return cell >= 0 && self.centre(cell).inside; };
     self.reveal = (cell) => {
       const row = Math.floor(cell / cols), col = cell % cols;
@@ -433,6 +440,7 @@
     centre: (name, row, col) => of(name).at(row, col),
     corner: (name, row, col, right) => of(name).pixel(row, col, right),
     heading: (name, axis, index) => of(name).heading(axis, index),
+    fits: (name) => of(name).fits(), // the widest label's width and height, the cell's
     visible: (name) => of(name).shows(),
   };
 })();

@@ -20,7 +20,7 @@ from layoutlab.arbiter import TooLarge, count_where, first_missing, first_shared
 from layoutlab.digits import ONE, Map, aligned
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.linear import Linear, equal_points, first_outside
-from layoutlab.handoff.places import Places
+from layoutlab.handoff.places import Places, strided_places
 from layoutlab.handoff.reader import Reader
 from layoutlab.handoff.tile import Tile
 from layoutlab.handoff.verdict import UNIT, UNIT_BITS, Answer, Claim, Location, Witness
@@ -69,10 +69,10 @@ class Question:
 
     def identity(self, **index: Any) -> Any:
         """A number for the element of (t, v), different for different elements, outside of the tile too."""
-        where = self.owner.at(**index)
+        where, room = self.owner.at(**index), 62 // len(self.tile.extents)
         total: Any = 0
         for axis in self.tile.extents:
-            total = total * (1 << 20) + where[axis]
+            total = (total << room) + where[axis]
         return total
 
     def name(self, index: Mapping[str, int]) -> str:
@@ -222,8 +222,6 @@ def _unowned(q: Question) -> dict[str, int] | None:
 
 
 def _identity(tile: Tile) -> Places:
-    from layoutlab.handoff.places import strided_places
-
     first, *more = [strided_places({axis: [(extent, 1)]}, axis) for axis, extent in tile.extents.items()]
     for part in more:
         first = first.beside(part)

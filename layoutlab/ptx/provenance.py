@@ -95,16 +95,16 @@ class Provenance:
 
     # -- writes -------------------------------------------------------------------------------------------------
 
-    def shared_store(self, ins: Instruction, at: Array, threads: Array, width: int) -> None:
-        """`width` bytes from each flat shared index in `at`, written by the thread beside it."""
-        event = self.event(ins)
+    def shared_store(self, ins: Instruction, at: Array, threads: Array, data: Array) -> None:
+        """A row of bytes from each flat shared index in `at`, written by the thread beside it."""
+        event, width = self.event(ins), data.shape[-1]
         spread = at.reshape(-1, 1) + np.arange(width)
         self.shared_event[spread] = event
         self.shared_thread[spread] = threads.reshape(-1, 1)
         self.shared_place[spread] = np.arange(width)
         cta, address = np.divmod(at.reshape(-1), self.stride)
         self.stores.append(Store("shared", ins.line, ins.opcode, self.time, width, cta + self.first_cta,
-                                 threads.reshape(-1).copy(), address))  # fmt: skip
+                                 threads.reshape(-1).copy(), address, data.copy()))  # fmt: skip
 
     def shared_fill(self, ins: Instruction, at: Array) -> None:
         """Bytes at flat shared indices, written by an asynchronous unit."""
@@ -180,7 +180,10 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Store:
-    """One executed store: for each thread its CTA, number in the CTA and byte address; `width` bytes each."""
+    """One executed store: for each thread its CTA, number in the CTA and byte address; `width` bytes each.
+
+    `data[i]` are the bytes that thread i wrote, also where another thread's overwrote them in the same instruction.
+    """
 
     space: str
     line: int
@@ -190,3 +193,4 @@ class Store:
     cta: Array
     thread: Array
     address: Array
+    data: Array

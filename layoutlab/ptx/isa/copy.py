@@ -93,7 +93,7 @@ def _copy_threads(
     wave.shared.bytes[spread] = data
     wave.shared.written[spread] = 1
     if wave.services.provenance is not None:
-        wave.services.provenance.shared_store(ins, flat, threads, count)
+        wave.services.provenance.shared_store(ins, flat, threads, data)
 
 
 @instruction("cp.async.commit_group", "cp.async.bulk.commit_group")

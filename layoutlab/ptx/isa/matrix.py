@@ -85,7 +85,8 @@ def _stmatrix(d: Decoder, ins: Instruction, q: Qualifiers) -> Decoded:
         record = f.wave.services.provenance
         if record is not None:
             threads = np.broadcast_to(f.thread[rows][:, None, :, None], at.shape)
-            record.shared_store(ins, at.ravel(), threads.ravel(), 2)
+            data = np.broadcast_to(halves, at.shape).reshape(-1, 1).view(np.uint8)
+            record.shared_store(ins, at.ravel(), threads.ravel(), data)
 
     return Decoded(run, sync="warp")
 

@@ -69,6 +69,14 @@ def thread_list(f: Frame) -> Array:
     return f.select(f.thread)
 
 
+def span(at: Array) -> tuple[int, int]:
+    """The least and greatest address."""
+    if at.size == 1:
+        only = int(at.flat[0])
+        return only, only
+    return int(at.min()), int(at.max())
+
+
 def _offender(f: Frame, bad: Array) -> str:
     """Names the first executing lane for which something is wrong."""
     at = int(np.flatnonzero(bad.ravel())[0])
@@ -76,7 +84,7 @@ def _offender(f: Frame, bad: Array) -> str:
 
 
 def check_alignment(f: Frame, at: Array, size: int, ins: Instruction) -> None:
-    if size > 1 and int(np.bitwise_or.reduce(at, axis=None)) & (size - 1):
+    if size > 1 and (int(at.flat[0]) if at.size == 1 else int(np.bitwise_or.reduce(at, axis=None))) & (size - 1):
         bad = (at & (size - 1)) != 0
         value = int(at.ravel()[np.flatnonzero(bad.ravel())[0]])
         raise AccessError(f"{ins.opcode}: {_offender(f, bad)} at {value:#x}, which {size} does not divide", ins.line)
@@ -95,8 +103,8 @@ class Space:
     def loaded(self, f: Frame, index: Array, width: int, count: int, ins: Instruction) -> None:
         """Called when words were read."""
 
-    def stored(self, f: Frame, index: Array, width: int, count: int, ins: Instruction) -> None:
-        """Called when words were written."""
+    def stored(self, f: Frame, index: Array, width: int, values: list[Array], ins: Instruction) -> None:
+        """Called when words were written, with what each thread wrote."""
 
 
 class SharedSpace(Space):
@@ -106,7 +114,7 @@ class SharedSpace(Space):
     def index(self, f: Frame, at: Array, width: int, count: int, ins: Instruction) -> Array:
         size = width * count
         check_alignment(f, at, size, ins)
-        low, high, limit = int(at.min()), int(at.max()), f.wave.shared.size
+        (low, high), limit = span(at), f.wave.shared.size
         if low < 0 or high + size > limit:
             bad = (at < 0) | (at + size > limit)
             value = int(at.ravel()[np.flatnonzero(bad.ravel())[0]])
@@ -132,14 +140,16 @@ class SharedSpace(Space):
                 )
                 return
 
-    def stored(self, f: Frame, index: Array, width: int, count: int, ins: Instruction) -> None:
+    def stored(self, f: Frame, index: Array, width: int, values: list[Array], ins: Instruction) -> None:
         flags = f.wave.shared.flags[width]
         whole = _ALL_WRITTEN[width]
-        for k in range(count):
+        for k in range(len(values)):
             flags[index + k] = whole
         record = f.wave.services.provenance
         if record is not None:
-            record.shared_store(ins, (index * width).ravel(), thread_list(f).ravel(), width * count)
+            words = [np.broadcast_to(value, index.shape).astype(WORD_TYPES[width]).ravel() for value in values]
+            data = np.stack(words, axis=-1).view(np.uint8)
+            record.shared_store(ins, (index * width).ravel(), thread_list(f).ravel(), data)
 
 
 _ALL_WRITTEN: dict[int, Any] = {w: int.from_bytes(b"\x01" * w, "little") for w in WORD_TYPES}
@@ -153,7 +163,8 @@ class GlobalSpace(Space):
         self.memory: Any = None
 
     def _buffer(self, f: Frame, at: Array, size: int, ins: Instruction) -> Any:
-        low, high = int(at.min()), int(at.max()) + size
+        low, high = span(at)
+        high += size
         last, memory = self.last, f.wave.services.memory
         if self.memory is memory and last is not None and last.base <= low and high <= last.end:
             return last
@@ -228,10 +239,12 @@ _GENERIC = (
 
 def split_generic(at: Array) -> tuple[str, Array]:
     """The state space that generic addresses point into, and the addresses in it; one space for all lanes."""
-    top = int(at.max()) if at.size else 0
+    low, top = span(at)
+    if top < CONST_BASE and top < SHARED_BASE:
+        return "global", at
     for name, base in _GENERIC:
         if top >= base:
-            if int(at.min()) < base:
+            if low < base:
                 raise AccessError("the lanes of one generic access stand in different state spaces: not emulated yet")
             return name, at & WINDOW_MASK
     return "global", at
@@ -278,7 +291,7 @@ class Access:
         words = space.words(f, self.width, at)
         for k, value in enumerate(values):
             words[index + k if k else index] = value
-        space.stored(f, index, self.width, self.count, self.ins)
+        space.stored(f, index, self.width, values, self.ins)
 
     def _load_by_buffer(self, f: Frame, at: Array) -> list[Array]:
         dtype = WORD_TYPES[self.width]
@@ -484,7 +497,8 @@ def _atomic(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
                 words[index + k] = function(words[index + k], operand[i])
         if isinstance(space, SharedSpace):
             final = space.index(f, at, dtype.itemsize, count, ins)
-            space.stored(f, final, dtype.itemsize, count, ins)
+            words = space.words(f, dtype.itemsize, at)
+            space.stored(f, final, dtype.itemsize, [words[final + k] for k in range(count)], ins)
         elif isinstance(space, GlobalSpace):
             f.wave.version += 1
         if returns:
