@@ -419,6 +419,22 @@ def test_windows_and_conditions() -> None:
     assert gaps == ["0", "⋮", "8192", "⋮", "16384", "⋮", "24576"]
 
 
+def test_heavy_lines_stay_at_core_matrices_in_any_window() -> None:
+    reader = picture_of(named("sP")(), Choice(rows=(4, 20), cols=(12, 40))).panel("reader")
+    assert [reader.row_axis.labels[i] for i in reader.row_axis.heavy] == ["8", "16"]
+    assert [reader.col_axis.labels[i] for i in reader.col_axis.heavy if i < 28] == ["16", "24", "32"]
+    assert [(b.start, b.count, b.text) for b in reader.col_axis.bands] == [
+        (0, 4, "step 0"), (4, 16, "step 1"), (20, 8, "step 2"),
+    ]  # fmt: skip
+
+
+def test_a_legend_names_what_nobody_has() -> None:
+    P = ll.Tile("P", m=8, k=8, bits=16)
+    writer = ll.store("(8,4):(1,8)", ll.smem("(8,8):(8,1)", over=P), bits=16)
+    svg = draw(ll.Handoff(P, writer=writer, reader="(8,8):(8,1)"), format="svg", colour="warp")
+    assert re.findall(r'class="c"[^>]*>(none|0|colour: warp)<', svg) == ["colour: warp", "none", "0"]
+
+
 @pytest.mark.parametrize(
     ("choice", "message"),
     [
@@ -523,6 +539,8 @@ def test_black_text_is_read_on_every_fill(name: str) -> None:
     for fill in PALETTES[name].fills:
         luminance = float(linear(fill) @ [0.2126, 0.7152, 0.0722])
         assert (luminance + 0.05) / 0.05 >= 7
+        mark = float(linear(f"{PALETTES[name].wrong}") @ [0.2126, 0.7152, 0.0722])
+        assert (luminance + 0.05) / (mark + 0.05) >= 3
         assert name == "safe" or len({fill[1:3], fill[3:5], fill[5:7]}) == 1
 
 

@@ -141,7 +141,8 @@ def _operands_picture(found: dict[str, Items], choice: Choice, title: str) -> Pi
         panels,
         choice.colour or by_owner(items),
         tuple(f"{p.title[0]}: {note}" for p in panels for note in shared(p)),
-        coordinate=("operand", "m", "n", "k"),
+        coordinate=("m", "n", "k"),
+        words={"operand": ""},
     )
     return chosen(picture, choice)
 

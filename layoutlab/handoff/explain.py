@@ -96,11 +96,20 @@ UNITS = {("smem", "bit"): BYTES, ("tmem", "bit"): COLUMNS, ("tmem", "lane"): LAN
 
 def _from_tables(q: Question) -> list[Difference]:
     """The differences, between functions of the coordinate where the owner only renames digits."""
-    found = list[Difference]()
+    found, moving, still = list[Difference](), set[Digit](), set[Digit]()
     for out in q.write.outputs:
         wrote, wanted = _forms(q, out)
+        steps = {d for d, step in wrote.steps.items() if step}
+        moving, still = moving | steps, still | {d for d in wrote.steps if d not in steps and wanted.steps[d]}
         found += differences(wrote, wanted, _names(q, wrote), UNITS.get((q.writer.space, out), BYTES))
+    if still and still <= moving:  # what does not move along one output moves along the other
+        kept = [d for d in found if d.kind != "narrow"]
+        return [Difference("order", f"an order: {' and '.join(f'{out}s' for out in _words(q))} are exchanged"), *kept]
     return found
+
+
+def _words(q: Question) -> list[str]:
+    return [UNIT.get(q.writer.space, out) if out == "bit" else out for out in q.write.outputs]
 
 
 def _forms(q: Question, out: str) -> tuple[Form, Form]:

@@ -13,7 +13,7 @@ An owner's thread-value layout goes, as CuTe prints it, to the flat coordinate o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,6 +51,17 @@ class Owner:
     code: str
     first_thread: int = 0
     rules: Callable[[], list[Rule]] = field(default=_no_rules, repr=False)
+    who: str = "T{t} V{v}"
+    """How one (t, v) is called: a thread's value, or what a unit without threads moves."""
+
+    def named(self, index: Mapping[str, int]) -> str:
+        """T1 V0."""
+        return self.who.format(t=index["t"] + self.first_thread, v=index["v"])
+
+    @property
+    def threaded(self) -> bool:
+        """Whether t counts threads."""
+        return self.who == "T{t} V{v}"
 
     def __str__(self) -> str:
         return str(self.layout)
@@ -177,13 +188,21 @@ class Writer:
     code: str
     source: str = "modelled"
     space: str = "smem"
+    unit: str = ""
+    """The unit that writes whole boxes or tiles; by default threads do, by stores of `bits`."""
 
     @property
     def tile(self) -> Tile:
         return self.owner.tile
 
+    def spoken(self) -> str:
+        """What writes, and how it finds its places."""
+        return f"{self.unit}: {self.route}" if self.unit else f"{self.bits}-bit stores {self.route}"
+
     def rules(self) -> list[Rule]:
         """What loads, stores and buffer ask for."""
+        if self.unit:
+            return [*self.owner.rules(), *self.storage.rules()]
         lanes = [self._lane_rule()] if self.space == "tmem" else []
         return [*self.owner.rules(), *self.storage.rules(), self.vector_rule(), *lanes]
 
