@@ -155,6 +155,15 @@ __all__ = [
 ]
 
 
+def __getattr__(name: str) -> object:
+    """`layoutlab.replay`, imported when it is first asked for: the machine needs numpy."""
+    if name == "replay":
+        import importlib
+
+        return importlib.import_module("layoutlab.replay")
+    raise AttributeError(f"module 'layoutlab' has no attribute {name!r}")
+
+
 def _repr_svg_(self: object) -> str | None:
     """What a notebook shows: the drawing, whose modules are imported when the first one is asked for."""
     from layoutlab.draw import repr_svg
