@@ -1,8 +1,8 @@
 """parallel: the CTAs of a launch dealt to processes with joblib.
 
 Each buffer is copied to a file that every process maps, at the address that the kernel knows; then the
-files are copied back. CTAs of different processes share global memory but not the order of their accesses: a kernel whose CTAs wait
-for each other, or count with atomics, belongs in one process.
+files are copied back. CTAs of different processes share global memory but not the order of their accesses: a kernel
+whose CTAs wait for each other, or count with atomics, belongs in one process.
 """
 
 from __future__ import annotations
