@@ -562,7 +562,7 @@ def test_the_command_writes_what_the_suffix_says(tmp_path: Path, capsys: pytest.
     ("arguments", "status", "message"),
     [
         (["sP", "-o", "x.bmp"], 2, "the suffix .bmp names no format: svg, html, txt, tex, gv, dot"),
-        (["sQ"], 1, "sQ"),
+        (["sX"], 1, "sX"),
         (["sP", "--set", "kv=65"], 1, "kv=65"),
         (["(4,2):(1,4)", "--set", "kv=64"], 1, "--set is for handoffs"),
         (["(4,2):(1,4)", "--tile", "4by2"], 1, "rows x columns"),

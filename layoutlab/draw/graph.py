@@ -35,8 +35,8 @@ def graph_of(handoffs: Iterable[Handoff | Verdict], title: str = "") -> str:
     >>> from layoutlab.handoff import *
     >>> P = Tile("P", m=8, k=8, bits=16)
     >>> h = Handoff(P, writer=store("(8,8):(1,8)", smem("(8,8):(8,1)", over=P), bits=16), reader="(8,8):(8,1)")
-    >>> "label=proved" in graph_of([h])
-    True
+    >>> "proved" in graph_of([h]), "REFUTED" in graph_of([h])
+    (True, False)
 
     Buffers are nodes by their memory and name, writers and readers by what they say of themselves, so that handoffs
     which share one are joined. A refuted handoff's edge is heavy, and says its first counterexample.
