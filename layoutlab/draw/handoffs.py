@@ -25,7 +25,7 @@ WORDS = {
 }  # fmt: skip
 """What people call a column; nothing for one that they need not see."""
 
-BOXES = {"thread": "box", "value": "element", "instruction": ""}
+BOXES = {"thread": "box", "value": "element"}
 """What they call it where no threads write, but TMA."""
 
 BOX_OWNER: tuple[Line, ...] = ((("B", "thread"),), (("E", "value"),))
@@ -124,9 +124,9 @@ def _items(made: Handoff, row: str, col: str) -> Items:
         "value": np.concatenate([v, nobody]),
         **coordinates,
     }
-    columns["instruction"] = np.where(
-        columns["value"] < 0, NOTHING, columns["value"] // max(made.writer.bits // bits, 1)
-    )
+    if owner.threaded:
+        each = max(made.writer.bits // bits, 1)
+        columns["instruction"] = np.where(columns["value"] < 0, NOTHING, columns["value"] // each)
     if len(extents) == 1:
         columns["0"] = 0 * columns[col]
     if len(extents) > 2:
