@@ -157,7 +157,7 @@ class Run:
         if strange.any():
             i = int(strange.argmax())
             raise LayoutError(
-                f"T{int(self.thread[i]) + self.first_thread} stores the element {self.coordinate(int(self.stored[i]))} "
+                f"T{int(self.thread[i]) + self.first_thread} stores ({_listed(self.coordinate(int(self.stored[i])))}) "
                 f"at byte {int(self.byte[i])}, which it does not hold"
             )
         bytes_of = np.full(key.size, -1, np.int64)
