@@ -64,9 +64,14 @@ from layoutlab.handoff import (
     smem,
     store,
     tcgen05_ld,
+    tma_load,
+    tma_store,
     tmem,
+    tmem_store,
     umma_a,
     umma_a_tmem,
+    umma_b,
+    umma_d,
     verify,
 )
 from layoutlab.int_tuple import Basis, compatible, congruent, weakly_congruent
@@ -144,12 +149,28 @@ __all__ = [
     "tile_to_shape",
     "tiled_divide",
     "tiled_product",
+    "tma_load",
+    "tma_store",
     "tmem",
+    "tmem_store",
     "umma_a",
     "umma_a_tmem",
+    "umma_b",
+    "umma_d",
     "verify",
     "wavefronts",
     "weakly_congruent",
     "zipped_divide",
     "zipped_product",
 ]
+
+
+def _repr_svg_(self: object) -> str | None:
+    """What a notebook shows: the drawing, whose modules are imported when the first one is asked for."""
+    from layoutlab.draw import repr_svg
+
+    return repr_svg(self)
+
+
+for _kind in (Layout, ComposedLayout, Swizzle, Handoff, Verdict):
+    setattr(_kind, "_repr_svg_", _repr_svg_)  # noqa: B010 - what a class of a lower layer cannot know of

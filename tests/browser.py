@@ -1,4 +1,4 @@
-"""A headless Chromium for tests: Debian's packages, installed here where they are missing; a test fails where they cannot be.
+"""A headless Chromium for tests: Debian's packages, installed where they are missing; where they cannot be, tests fail.
 
 `page(path)` opens a file; everything else is selenium's driver.
 """
@@ -29,9 +29,13 @@ def install() -> None:
         raise RuntimeError(f"the drawing tests need {' and '.join(missing())}, and this is no root on Debian; {how}")
     apt = ["apt-get", "-qq", "-y", "--no-install-recommends"]
     for command in ([*apt, "update"], [*apt, "install", *PACKAGES, "fonts-dejavu-core"]):
-        done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
+        done = subprocess.run(
+            command, capture_output=True, text=True, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        )
         if done.returncode:
-            raise RuntimeError(f"the drawing tests need {' and '.join(missing())}; {' '.join(command)}: {done.stderr[-500:]}")
+            raise RuntimeError(
+                f"the drawing tests need {' and '.join(missing())}; {' '.join(command)}: {done.stderr[-500:]}"
+            )
     if missing():
         raise RuntimeError(f"the drawing tests need {' and '.join(missing())}; {how}")
 

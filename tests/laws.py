@@ -75,8 +75,7 @@ def coalesce(a: Layout, r: Layout) -> str | None:
 
 
 def complement(a: Layout, target: int, r: Layout) -> str | None:
-    mine = sorted(set(values(a)))
-    sums = sorted(x + y for x in mine for y in values(r))
+    sums = sorted(x + y for x in values(once(a)) for y in values(r))
     if sums != list(range(len(sums))):
         return f"the sums {sums} are not 0, 1, 2, ..."
     if len(sums) < target:
@@ -85,35 +84,99 @@ def complement(a: Layout, target: int, r: Layout) -> str | None:
     return None if strides == sorted(strides) else f"{r} is not ordered"
 
 
+def once(a: Layout) -> Layout:
+    """The layout without the repetitions that a stride of 0 makes."""
+    return Layout(tuple(1 if d == 0 else s for s, d in a.leaves()), tuple(d for _, d in a.leaves()))
+
+
+def gaps(a: Layout, count: int) -> list[int] | None:
+    """Where copies of a layout go so that 0, 1, 2, ... fill up: each at the first gap; None when two would overlap.
+
+    What happens within twice the last place, a copy more than the last gap, happens again and again further on.
+    """
+    places, filled, found, gap = values(once(a)), set[int](), list[int](), 0
+    if min(places) < 0 or len(set(places)) < len(places):
+        return None
+    while len(found) < count or gap <= 2 * max(places):
+        copy = {gap + p for p in places}
+        if copy & filled:
+            return None
+        filled |= copy
+        found.append(gap)
+        while gap in filled:
+            filled.discard(gap)
+            gap += 1
+    return found
+
+
+def has_complement(a: Layout) -> bool:
+    return gaps(a, 1) is not None
+
+
 def logical_divide(a: Layout, tile: Layout, r: Layout) -> str | None:
     if r.rank() != 2 or r[0].size() != tile.size():
         return f"{r} is no pair (tile, rest)"
-    if wrong := composition(without_ones(a), tile, r[0]):
-        return f"mode 0: {wrong}"
-    wanted, got = Counter(values(a)), Counter(values(r))
-    missing = wanted - got
-    if missing and len(set(values(tile))) == tile.size() and len(set(values(a))) == a.size():
-        return f"{dict(missing)} is left out"
+    if not has_complement(tile):
+        return f"copies of {tile} fill no range"
+    free = [g for g in gaps(tile, r[1].size()) or () if g < a.size() or g == 0]
+    if r[1].size() < len(free):
+        return f"{r[1].size()} tiles, at {free} more begin"
+    whole, n = without_ones(a), tile.size()
+    for j, gap in enumerate((gaps(tile, r[1].size()) or [])[: r[1].size()]):
+        for i in range(n):
+            if r(i + n * j) != whole.extended(gap + tile(i)):
+                return f"element {i} of tile {j} is {r(i + n * j)}, not {whole.extended(gap + tile(i))}"
     return None
 
 
 def without_ones(a: Layout) -> Layout:
     """The layout without modes of extent 1, so that the last mode that goes on is one that counts."""
-    leaves = [leaf for leaf in a.leaves() if leaf[0] != 1] or [(1, 0)]
+    leaves = [leaf for leaf in a.leaves() if leaf[0] != 1] or a.leaves()[-1:]
     return Layout(tuple(s for s, _ in leaves), tuple(d for _, d in leaves))
 
 
-def logical_product(a: Layout, times: Layout, r: Layout) -> str | None:
-    if r.rank() != 2 or r[1].size() != times.size():
-        return f"{r} is no pair (block, repetitions)"
-    if wrong := same_function(a, r[0]):
-        return f"mode 0: {wrong}"
-    distinct = len(set(values(a))) * len(set(values(times)))
-    if len(set(values(r))) != distinct:
-        return f"{len(set(values(r)))} locations instead of {distinct}: blocks overlap"
-    order = sorted(range(times.size()), key=times)
-    steps = values(r[1])
-    return None if [steps[i] for i in order] == sorted(steps) else "repetitions are out of order"
+def product_of(a: Layout, times: Layout, r: Layout) -> str | None:
+    """Of a product that counts the block first: a copy of it for each repetition, in order, without overlap."""
+    return _product(a, times, values(r))
+
+
+def blocked_product(a: Layout, times: Layout, r: Layout) -> str | None:
+    return _product(a, times, _by_mode_pairs(a, times, r, block_first=True))
+
+
+def raked_product(a: Layout, times: Layout, r: Layout) -> str | None:
+    return _product(a, times, _by_mode_pairs(a, times, r, block_first=False))
+
+
+def _by_mode_pairs(a: Layout, times: Layout, r: Layout, block_first: bool) -> list[int]:
+    """The values of a product with paired modes, the block's indices first."""
+    rank = max(a.rank(), times.rank())
+    inner, outer = ([m.size() for m in x] + [1] * (rank - x.rank()) for x in (a, times))
+    if r.rank() != rank or any(m.size() != i * o for m, i, o in zip(r, inner, outer, strict=True)):
+        return []
+    found = []
+    for t in range(times.size()):
+        for b in range(a.size()):
+            at = []
+            rest_b, rest_t = b, t
+            for i, o in zip(inner, outer, strict=True):
+                at.append(rest_b % i + i * (rest_t % o) if block_first else rest_t % o + o * (rest_b % i))
+                rest_b, rest_t = rest_b // i, rest_t // o
+            found.append(r(tuple(at) if r.depth() else at[0]))
+    return found
+
+
+def _product(a: Layout, times: Layout, f: list[int]) -> str | None:
+    n = a.size()
+    if len(f) != n * times.size():
+        return f"{len(f)} coordinates instead of {n * times.size()}"
+    block, places = values(a), f[::n]
+    free = gaps(a, times.cosize())
+    if free is None:
+        return f"copies of {a} fill no range"
+    if places != [free[times(j)] for j in range(times.size())]:
+        return f"the copies are at {places}, not at the gaps that {times} numbers"
+    return None if f == [x + y for y in places for x in block] else "it is no block at places"
 
 
 def right_inverse(a: Layout, r: Layout) -> str | None:
@@ -135,13 +198,19 @@ def bits(a: AnyLayout, width: int) -> Counter[int]:
 
 
 def recast_layout(new: int, old: int, a: AnyLayout, r: AnyLayout) -> str | None:
+    """The same bits, as often; and a swizzle that moves each bit of memory as the old one does."""
+    if isinstance(a, ComposedLayout) and isinstance(r, ComposedLayout):
+        for bit in range(1 << 14):
+            before, after = (w * x.element_swizzle()(bit // w) + bit % w for x, w in ((a, old), (r, new)))
+            if before != after:
+                return f"bit {bit} goes to {after}, it went to {before}"
     return None if bits(a, old) == bits(r, new) else f"{r} of {new}-bit elements has other bits"
 
 
 def max_common_layout(a: Layout, b: Layout, r: Layout) -> str | None:
     for i in range(r.size()):
-        if not at(a, r(i)) == i == at(b, r(i)):
-            return f"at {i}: {at(a, r(i))}, {at(b, r(i))}"
+        if r(i) >= min(a.size(), b.size()) or not a(r(i)) == i == b(r(i)):
+            return f"{r(i)} is no index of both, or goes elsewhere than to {i}"
     return None
 
 
@@ -157,11 +226,18 @@ def tile_to_shape(atom: Layout, shape: Any, order: Any, r: Layout) -> str | None
 LAWS: dict[str, Callable[..., str | None]] = {
     "composition": composition,
     "coalesce": coalesce,
+    "flatten": same_function,
     "complement": complement,
     "logical_divide": logical_divide,
-    "logical_product": logical_product,
+    "logical_product": product_of,
+    "zipped_product": product_of,
+    "tiled_product": product_of,
+    "flat_product": product_of,
+    "blocked_product": blocked_product,
+    "raked_product": raked_product,
     "right_inverse": right_inverse,
     "left_inverse": left_inverse,
-    "recast_layout": recast_layout,
     "max_common_layout": max_common_layout,
+    "tile_to_shape": tile_to_shape,
+    "recast_layout": recast_layout,
 }

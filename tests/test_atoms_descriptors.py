@@ -13,6 +13,7 @@ import pytest
 import layoutlab.atoms.descriptors as module
 from layoutlab.atoms.descriptors import SmemDescriptor
 from layoutlab.errors import LayoutError
+from layoutlab.witnesses import hold
 
 DATA = Path(__file__).parent / "data"
 
@@ -38,6 +39,7 @@ def test_every_silicon_record():
     for config, element in records():
         read = described(config).addresses(64, 16, 16, "MN" if config["mn_major"] else "K")
         assert np.array_equal(read, element.astype(np.int64) * 2), config
+    hold("matrix descriptor, addresses read", "H200", len(records()))
 
 
 @pytest.mark.parametrize("fault", ["no base offset", "swizzle from the start", "lbo for sbo"])

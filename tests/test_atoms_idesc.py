@@ -9,6 +9,7 @@ import pytest
 import layoutlab.atoms.idesc as module
 from layoutlab.atoms.idesc import InstructionDescriptor
 from layoutlab.errors import LayoutError
+from layoutlab.witnesses import hold
 from tests.oracles import dsl
 
 TYPES = {
@@ -39,6 +40,10 @@ def test_dsl_agrees_on_plain_words():
         assert InstructionDescriptor.decode(fact["word"], kind) == mine
         seen += 1
     assert seen == 6 * 4 * 16
+
+
+def test_every_word_is_held():
+    hold("instruction descriptor", "CuTe DSL", len(dsl.facts("idescs", "sm_100a")))
 
 
 def test_dsl_agrees_on_block_scaled_words():

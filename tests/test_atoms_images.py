@@ -11,6 +11,7 @@ import pytest
 from layoutlab.atoms.descriptors import SmemDescriptor
 from layoutlab.layout import Layout
 from layoutlab.swizzle import ComposedLayout, Swizzle
+from layoutlab.witnesses import hold
 
 DATA = Path(__file__).parent / "data"
 RECORDS = json.loads((DATA / "smem_images_h200.json").read_text())["records"]
@@ -58,4 +59,5 @@ def test_descriptors_read_those_images(name, arrays):
 
 def test_every_way_and_width_is_recorded():
     ways = {(name.split(".")[0], f["bits"], f["swizzle"]) for name, f in RECORDS.items()}
+    hold("swizzled shared memory, written", "H200", len(RECORDS))
     assert ways == {("threads", w, b) for w in (8, 16, 32) for b in range(4)} | {("stmatrix", 16, b) for b in (1, 2, 3)}

@@ -10,10 +10,11 @@ import pytest
 
 import layoutlab.atoms.operand as module
 from layoutlab.atoms.descriptors import SmemDescriptor
-from layoutlab.atoms.operand import as_modes, descriptor_of, k_per_instruction, operand_map
+from layoutlab.atoms.operand import as_modes, canonical_layout, descriptor_of, k_per_instruction, operand_map
 from layoutlab.errors import LayoutError
 from layoutlab.layout import Layout
 from layoutlab.swizzle import ComposedLayout, Swizzle
+from layoutlab.witnesses import hold
 from tests.oracles import dsl
 from tests.oracles import triton_facts as triton
 from tests.test_atoms_descriptors import described, records
@@ -93,7 +94,7 @@ def composed(text, bits):
 
 def test_dsl_agrees_on_descriptor_words():
     """Every layout atom, width and tile: the word in the compiled kernel reads what our fields read."""
-    seen = set()
+    seen, words = set(), 0
     for fact in dsl.facts("descriptors", "sm_100a"):
         assert fact["kind"] == "descriptor", fact
         bits, layout = fact["bits"], composed(fact["layout"], fact["bits"])
@@ -111,7 +112,9 @@ def test_dsl_agrees_on_descriptor_words():
         if mine.descriptor.lbo and (mine.major == "MN" or theirs.swizzle == 0):
             assert theirs.lbo == mine.descriptor.lbo
         seen.add(fact["name"])
+        words += 1
     assert len(seen) == 9 * 4 - 2
+    hold("matrix descriptor, addresses read", "CuTe DSL", words)
 
 
 def test_triton_agrees_on_swizzled_shared_memory():
@@ -136,7 +139,7 @@ def test_triton_agrees_on_swizzled_shared_memory():
         assert found.major == ("MN" if fact["transposed"] else "K")
         assert np.array_equal(tabulated(read), where), fact
         seen += 1
-    assert seen >= 40
+    hold("swizzled shared memory, written", "Triton", seen)
 
 
 # -- public cases -----------------------------------------------------------------------------------------------------
@@ -209,6 +212,35 @@ def test_d8_fp8_b_of_eight_columns():
 def test_layouts_that_are_not_canonical(layout, bits, why):
     with pytest.raises(LayoutError, match=why):
         descriptor_of(layout, bits)
+
+
+def test_refusals_say_what_would_be_canonical():
+    with pytest.raises(LayoutError, match=r"canonical is S<3,4,3>\[8b\] o 0 o \[16b\]\(\(8,16\),\(64,1\)\)"):
+        descriptor_of(sw(3, 4, 3, Layout((128, 64), (72, 1))))
+    with pytest.raises(LayoutError, match=r"canonical is \(\(8,16\),\(8,8\)\):\(\(8,64\),\(1,1024\)\)$"):
+        descriptor_of(Layout((128, 64), (64, 1)))
+
+
+def test_canonical_layouts_are_read():
+    """Every mode, major and width, one atom and several: fields are found and read back."""
+    seen = 0
+    for swizzle, major, bits in product((0, 32, 64, 128, "128_32b"), ("K", "MN"), (4, 8, 16, 32)):
+        if (swizzle, major) == ("128_32b", "K"):
+            continue
+        for rows, ks in ((256, 1024 // bits), (512, 2048 // bits)):
+            layout = canonical_layout(rows, ks, bits, major, swizzle)
+            found = descriptor_of(layout, bits)
+            assert (found.major, found.descriptor.swizzle, len(found.starts_bytes)) == (
+                major,
+                swizzle,
+                ks * bits // 256,
+            )
+            outer = layout.outer if isinstance(layout, ComposedLayout) else layout
+            assert outer.size() == outer.cosize() == rows * ks
+            seen += 1
+    assert seen == 9 * 4 * 2
+    with pytest.raises(LayoutError, match="ks are no whole number of 64"):
+        canonical_layout(128, 96)
 
 
 def test_starts_that_no_strides_give():

@@ -13,6 +13,7 @@ from layoutlab.atoms.descriptors import SmemDescriptor, pattern_of
 from layoutlab.atoms.operand import operand_map
 from layoutlab.atoms.tma import TensorMap, cp_async_bytes
 from layoutlab.errors import LayoutError
+from layoutlab.witnesses import hold
 from tests.silicon import head, records
 
 
@@ -60,7 +61,8 @@ def test_every_copy_on_silicon():
             name
         )
         seen["store" if facts["store"] else "load"] += 1
-    assert seen == {"load": 83, "store": 21, "illegal": 36}
+    hold("TMA boxes", "H200", sum(seen.values()))
+    assert min(seen.values()) > 20
 
 
 @pytest.mark.parametrize("fault", ["dense rows", "no swizzle", "stores by the element"])
@@ -96,7 +98,8 @@ def test_the_driver_agrees_on_what_is_refused():
             made = None
         assert (made is not None) == accepted, name
         seen[accepted] += 1
-    assert seen[True] >= 12 and seen[False] >= 12
+    hold("TMA, what the driver refuses", "H200", sum(seen.values()))
+    assert min(seen.values()) >= 12
 
 
 def test_d6_box_wider_than_the_swizzle():
@@ -131,6 +134,33 @@ def test_a_box_is_what_the_descriptor_reads(swizzle, bits):
         assert np.array_equal(written, np.concatenate(read, axis=1))
         if start % 1024 == 0:
             assert tensor_map.box_map(start, ("k", "m")) == operand_map(desc, 64, bits, starts_bytes=list(starts))
+
+
+@pytest.mark.parametrize("bits", [8, 16, 32])
+@pytest.mark.parametrize("rows, columns", [(128, 128), (64, 256), (128, 64)])
+def test_tiles_of_several_boxes_are_operands(rows, columns, bits):
+    """K-major: boxes of 128 bytes of K; MN-major: boxes of 128 bytes of rows, K down. Both as descriptors read them."""
+    wide = 1024 // bits
+    size = 128 * rows
+    k_major = TensorMap((columns, rows), (columns * bits // 8,), (wide, rows), bits, swizzle=128)
+    starts = [size * i + 32 * j for i in range(max(1, columns // wide)) for j in range(4)]
+    if columns % wide == 0:
+        written = k_major.box_map(1024, ("k", "m"), boxes=(columns // wide, 1))
+        assert written == operand_map(SmemDescriptor(1024, 0, 1024, 128), rows, bits, starts_bytes=starts)
+    if rows % wide == 0 and bits != 32:
+        size = 128 * columns
+        mn_major = TensorMap((rows, columns), (rows * bits // 8,), (wide, columns), bits, swizzle=128)
+        written = mn_major.box_map(1024, ("m", "k"), boxes=(rows // wide, 1)).over("m", "k")
+        desc, step = SmemDescriptor(1024, size, 1024, 128), 128 * (256 // bits)
+        assert written == operand_map(desc, rows, bits, "MN", range(0, size, step))
+
+
+def test_boxes_need_aligned_steps():
+    small = TensorMap((32, 64), (64,), (32, 3))
+    assert small.box_map().bounds("bit")[1] == 8 * 192 - 16
+    with pytest.raises(LayoutError, match="byte 192 of shared memory: a multiple of 128"):
+        small.box_map(boxes=(1, 2))
+    assert small.box_map(boxes=(1, 2), step_bytes=256)(c0=0, c1=3) == {"bit": 2048}
 
 
 def test_chunks_of_32_bytes():
@@ -168,7 +198,7 @@ def test_cp_async_on_silicon():
             out[to + copied : to + copied + zeros] = 0
             seen += 1
         assert np.array_equal(out, arrays["stored"])
-    assert seen == 3 * 32
+    hold("cp.async", "H200", seen)
 
 
 @pytest.mark.parametrize(

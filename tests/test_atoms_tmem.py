@@ -27,6 +27,7 @@ from layoutlab.atoms.tmem import TmemAtom, check_warp
 from layoutlab.atoms.tmem_buffers import Buffer, TmemBuffers
 from layoutlab.errors import LayoutError
 from layoutlab.layout import Layout
+from layoutlab.witnesses import hold
 from tests.oracles import dsl
 from tests.oracles import triton_facts as triton
 
@@ -72,7 +73,8 @@ def test_dsl_agrees_on_every_load_and_store():
         lanes, width = atom.tile(fact["bits"])
         assert np.array_equal(table(atom.tv_layout(fact["bits"])), lane + lanes * along) and lanes * width == elements
         seen += 1
-    assert (seen, refused) == (2 * 3 * 37, 2 * 3 * 3)
+    hold("tcgen05.ld, st", "CuTe DSL", seen)
+    assert refused == 2 * 3 * 3
 
 
 def test_triton_agrees_on_loads():
@@ -99,7 +101,8 @@ def test_triton_agrees_on_loads():
         theirs = registers[v] ^ lanes[t] ^ warps[w]
         assert (row == theirs[..., 0]).all() and (column == theirs[..., 1]).all(), fact
         seen.add((shape, bits, atom.repeat))
-    assert len(seen) >= 45 and len({shape for shape, _, _ in seen}) == 5
+    hold("tcgen05.ld, st", "Triton", len(seen))
+    assert len({shape for shape, _, _ in seen}) == 5
 
 
 @pytest.mark.parametrize("fault", ["32x32b", "16x128b"])
@@ -220,7 +223,8 @@ def test_dsl_agrees_on_fragments():
             flat = np.concatenate([table(theirs[0]) + theirs[2](i) for i in range(steps)], axis=1)
             assert np.array_equal(flat, table(mine)), fact
             seen["a"] += 1
-    assert seen["c"] >= 180 and seen["a"] >= 90
+    hold("tcgen05.mma, D in Tensor Memory", "CuTe DSL", seen["c"])
+    hold("tcgen05.mma, A in Tensor Memory", "CuTe DSL", seen["a"])
 
 
 def test_layout_and_map_of_an_accumulator_agree():
@@ -253,7 +257,7 @@ def test_triton_agrees_on_accumulators():
         assert not np.any(found["cta"])
         assert (found["lane"] == lane).all() and (found["column"] * stride == column).all(), fact
         seen += 1
-    assert seen == 10
+    hold("tcgen05.mma, D in Tensor Memory", "Triton", seen)
 
 
 def test_t2_two_ctas_of_64_rows():

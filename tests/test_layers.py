@@ -23,6 +23,7 @@ LAYERS = [
     "formula",
     "tv",
     "cost",
+    "witnesses",
     "atoms",
     "handoff",
     "draw",

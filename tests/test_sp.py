@@ -246,6 +246,27 @@ def test_every_fault_in_every_type_walked(fault: dict[str, Any]) -> None:
     assert seen >= 1
 
 
+@pytest.mark.parametrize("route", [*RIGHT_ROUTES, "tiled_copy_c", "composition_raw"])
+def test_placed_in_every_combination_walked(route: str) -> None:
+    """All settings that change a map, right and wrong together: the same first witness and count as walking gives."""
+    seen = 0
+    for swizzle, order, base in itertools.product(
+        ("absolute", "none", "elements", "relative"), ("012", "021"), (0, 512)
+    ):
+        for kv, dtype, load in itertools.product((64, 128, 256), ("bf16", "e4m3"), ("x16", "x64")):
+            if order == "021" and kv * BYTES[dtype] <= 128:
+                continue
+            settings = {"write_swizzle": swizzle, "k_order": order, "base": base}
+            verdict = verify(sP(store=route, kv=kv, dtype=dtype, load=load, **settings))
+            found, claim = walk(verdict.handoff), verdict["placed"]
+            assert (claim.witness and (claim.witness.thread, claim.witness.value)) == found.placed(), settings
+            if "misplaced" in claim.why:
+                assert int(claim.why.split()[0]) == found.misplaced()
+            assert bool(verdict.explanation) == (not verdict.proved), settings
+            seen += 1
+    assert seen == 144
+
+
 # -- settings ---------------------------------------------------------------------------------------------------------
 
 

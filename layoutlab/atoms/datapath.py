@@ -15,7 +15,8 @@
 (128,32):(262144,1)
 
 A Tensor Memory pointer counts elements of its type: a lane is 65536 32-bit columns, so 65536 * 32 / bits of them.
-Sources: PTX ISA, tcgen05 "Data path layout organization"; CUTLASS include/cute/atom/mma_traits_sm100_frag.hpp.
+Sources: PTX ISA, tcgen05 "Data path layout organization", layouts A, B, D to G; CUTLASS
+include/cute/atom/mma_traits_sm100_frag.hpp. Dense instructions: with a sparse A, M 128 of two CTAs is laid out as M 64.
 """
 
 from __future__ import annotations

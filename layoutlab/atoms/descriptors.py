@@ -21,6 +21,7 @@ include/cute/arch/mma_sm100_desc.hpp, include/cute/atom/mma_traits_sm90_gmma.hpp
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from operator import index
 from typing import TYPE_CHECKING, Literal
 
 from layoutlab.errors import LayoutError
@@ -34,7 +35,9 @@ Major = Literal["K", "MN"]
 SwizzleMode = Literal[0, 32, 64, 128, "128_32b"]
 
 FIELD_LIMIT = 1 << 18  # bytes: 14 bits of 16-byte units
-SHARED_LIMIT = 232448  # bytes: the most shared memory a block of SM90 or SM100 can have (227 KiB)
+SHARED_LIMIT = (
+    233472  # bytes: addresses of shared memory on SM90 and SM100 end here (228 KiB, 1 KiB of it the system's)
+)
 CORE_BYTES = 16  # a core matrix is 8 rows of 16 bytes
 SM100_VERSION = 1  # bits 46-48
 
@@ -95,6 +98,8 @@ class SmemDescriptor:
     def __post_init__(self) -> None:
         if self.swizzle not in _PATTERNS or isinstance(self.swizzle, bool):
             raise LayoutError(f'swizzle is {self.swizzle!r}: a descriptor has 0, 32, 64, 128 (bytes) or "128_32b"')
+        for name in ("start", "lbo", "sbo", "base_offset"):
+            object.__setattr__(self, name, index(getattr(self, name)))
         for name in ("start", "lbo", "sbo"):
             value = getattr(self, name)
             if value % CORE_BYTES:
@@ -322,7 +327,7 @@ def _fault(bits: NDArray[np.int64], element_bits: int) -> str:
 
     last = int(bits.max() + element_bits - 1) // 8
     if last >= SHARED_LIMIT:
-        return f"the last byte read is {last}, and a block has at most {SHARED_LIMIT} bytes of shared memory"
+        return f"the last byte read is {last}, and shared memory ends at {SHARED_LIMIT}"
     flat, ks = bits.ravel(), bits.shape[1]
     order = np.argsort(flat, kind="stable")
     clash = np.flatnonzero(np.diff(flat[order]) < element_bits)

@@ -141,6 +141,33 @@ def _whole(extent: int, part: int, what: str) -> int:
     return extent // part
 
 
+def canonical_layout(
+    rows: int, ks: int, element_bits: int = 16, major: Major = "K", swizzle: SwizzleMode = 128
+) -> Layout | ComposedLayout:
+    """The compact layout of a (rows, k) tile that descriptors read: swizzle atoms beside each other, rows first.
+
+    >>> print(canonical_layout(128, 128))
+    S<3,4,3>[8b] o 0 o [16b]((8,16),(64,2)):((64,512),(1,8192))
+    >>> print(canonical_layout(64, 32, major="MN", swizzle=0))
+    ((8,8),(8,4)):((1,64),(8,512))
+
+    Counts elements of `element_bits`. Raises LayoutError where the tile is no whole number of atoms.
+    """
+    pattern = pattern_of(swizzle)
+    wide = pattern.width * 8 // element_bits  # elements of an atom's contiguous side
+    if major == "K":
+        down, along = _whole(rows, pattern.rows, "rows"), _whole(ks, wide, "ks")
+        outer = Layout(((pattern.rows, down), (wide, along)), ((wide, pattern.rows * wide), (1, rows * wide)))
+    else:
+        along, down = _whole(rows, wide, "rows"), _whole(ks, pattern.rows, "ks")
+        # Without a swizzle rows are next to each other first, with one the ks of a row of atoms are.
+        next_along, next_down = (8 * wide, 8 * rows) if swizzle == 0 else (wide * ks, pattern.rows * wide)
+        outer = Layout(((wide, along), (pattern.rows, down)), ((1, next_along), (wide, next_down)))
+    if swizzle == 0:
+        return outer
+    return ComposedLayout(Swizzle(pattern.bits, pattern.low, 7 - pattern.low, 8), 0, outer, element_bits)
+
+
 # -- from a layout to fields ------------------------------------------------------------------------------------------
 
 
@@ -163,7 +190,7 @@ def descriptor_of(layout: Layout | ComposedLayout, element_bits: int = 16, start
 
     >>> descriptor_of(Layout((8, 64), (64, 1)))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    layoutlab.errors.LayoutError: (8,64):(64,1) is K-major with 8 rows 128 bytes apart and no swizzle: no canonical ...
+    layoutlab.errors.LayoutError: (8,64):(64,1) is K-major with rows 128 bytes apart and no swizzle: no canonical ...
 
     layout is (rows, k), or ((rows, k), 1, steps) as an MMA partitions it; it counts elements of `element_bits`; its
     swizzle, if any, is one of the hardware's and says what it counts (a swizzle without a unit is taken as CuTe
@@ -193,6 +220,7 @@ def descriptor_of(layout: Layout | ComposedLayout, element_bits: int = 16, start
         raise LayoutError(
             f"{layout} is no canonical {major}-major layout: with {_nearest(desc)} the element (m={m}, k={k}) "
             f"is read at byte {read(m=m, k=k)['bit'] // 8} and lies at byte {written(m=m, k=k)['bit'] // 8}"
+            + _canonical(rows, ks, element_bits, major, mode)
         )
     return Operand(desc, major, starts)
 
@@ -275,7 +303,7 @@ def _fields(
     if major == "K":
         apart = byte(1, 0)
         if apart != pattern.width:
-            _refuse_row_pitch(layout, min(rows, 8), apart, mode)
+            _refuse_row_pitch(layout, (rows, _count(outer[1])), apart, mode, element_bits)
         lbo, sbo = (byte(0, chunk) if mode == 0 else 0), byte(8, 0)
     elif mode == 0:
         lbo, sbo = byte(0, 8), byte(chunk, 0)
@@ -284,14 +312,17 @@ def _fields(
     return SmemDescriptor(start, lbo, sbo, mode)
 
 
-def _refuse_row_pitch(layout: Layout | ComposedLayout, rows: int, apart: int, mode: SwizzleMode) -> None:
+def _refuse_row_pitch(
+    layout: Layout | ComposedLayout, tile: tuple[int, int], apart: int, mode: SwizzleMode, element_bits: int
+) -> None:
     width = pattern_of(mode).width
     have = f"swizzle {mode}" if mode else "no swizzle"
     right = {32: "Swizzle<1,4,3>", 64: "Swizzle<2,4,3>", 128: "Swizzle<3,4,3>"}.get(apart)
     rule = f"Without a swizzle rows are {width} bytes apart" if mode == 0 else f"With it rows are {width} bytes apart"
     hint = f"; {apart} bytes apart they need {right} on bytes" if right else ""
     raise LayoutError(
-        f"{layout} is K-major with {rows} rows {apart} bytes apart and {have}: no canonical layout. {rule}{hint}"
+        f"{layout} is K-major with rows {apart} bytes apart and {have}: no canonical layout. {rule}{hint}"
+        + _canonical(*tile, element_bits, "K", mode)
     )
 
 
@@ -300,6 +331,14 @@ def _written(layout: Layout | ComposedLayout, outer: Layout, mode: SwizzleMode, 
     linear = outer.map("bit", "m", "k", unit=element_bits).plus("bit", 8 * start)
     pattern = pattern_of(mode)
     return linear.swizzled("bit", pattern.bits, pattern.low + 3, 7 - pattern.low)
+
+
+def _canonical(rows: int, ks: int, element_bits: int, major: Major, mode: SwizzleMode) -> str:
+    """The layout of this tile that would be read with this swizzle, if it has one."""
+    try:
+        return f"; canonical is {canonical_layout(rows, ks, element_bits, major, mode)}"
+    except LayoutError:
+        return ""
 
 
 def _nearest(desc: SmemDescriptor) -> str:

@@ -147,21 +147,32 @@ class TensorMap:
         """Bytes of shared memory from the first to the last row of a box."""
         return self.row_pitch * prod(self.counts[1:])
 
-    def box_map(self, smem_start: int = 0, names: Sequence[str] = ()) -> Map:
+    def box_map(
+        self, smem_start: int = 0, names: Sequence[str] = (), boxes: Sequence[int] = (), step_bytes: int = 0
+    ) -> Map:
         """(c0, c1, ...) inside the box -> bit of shared memory, the box being at byte `smem_start`.
 
         >>> TensorMap((64, 64), (128,), (32, 4), swizzle=64).box_map(1024)(c0=0, c1=3)
         {'bit': 9856}
 
-        Dimension 0 counts fastest; names are those of dimensions 0, 1, ... Raises LayoutError for a start that is no
-        multiple of 128 bytes, and where the swizzle of an address carries: `copied` holds for those too.
+        A tile of several boxes, `boxes` of them along each dimension, has them `step_bytes` apart (the bytes of one
+        box, if not said), those along dimension 0 first: the two halves of a row of 128 16-bit elements,
+
+        >>> TensorMap((128, 64), (256,), (64, 64), swizzle=128).box_map(boxes=(2, 1))(c0=64, c1=0)
+        {'bit': 65536}
+
+        Dimension 0 counts fastest; names are those of dimensions 0, 1, ... Raises LayoutError for a start or step that
+        is no multiple of 128 bytes, and where the swizzle of an address carries: `copied` holds for those too.
         """
+        step = step_bytes or self.shared_bytes
         self._check_start(smem_start)
+        self._check_start(step if any(n > 1 for n in boxes) else 0)
         axes: dict[str, list[tuple[int, int]]] = {}
-        pitch = self.row_pitch * 8
-        for i, (name, count) in enumerate(zip(names or self._names(), self.counts, strict=True)):
-            axes[name] = [(count, self.element_bits if i == 0 else pitch)]
-            pitch *= count if i else 1
+        pitch, apart = self.row_pitch * 8, step * 8
+        along = boxes or (1,) * len(self.dims)
+        for i, (name, count, number) in enumerate(zip(names or self._names(), self.counts, along, strict=True)):
+            axes[name] = [(count, self.element_bits if i == 0 else pitch), (number, apart)]
+            pitch, apart = pitch * (count if i else 1), apart * number
         linear = strided_over(dict(reversed(axes.items())), "bit").plus("bit", 8 * smem_start)
         pattern = pattern_of(self.swizzle)
         return linear.swizzled("bit", pattern.bits, pattern.low + 3, 7 - pattern.low)

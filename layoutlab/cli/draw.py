@@ -38,28 +38,20 @@ def add(subparsers: Any) -> None:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "what", nargs="+", metavar="WHAT", help="what to draw; several kernels' handoffs make one graph"
-    )
+    parser.add_argument("what", nargs="+", metavar="WHAT", help="what to draw; several make one graph")
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="the suffix says the format: svg, html, txt, tex, gv, dot"
     )
     parser.add_argument(
-        "--format", choices=["svg", "html", "txt", "tex", *GRAPHS], help="where the suffix does not say it"
+        "--format", choices=["svg", "html", "txt", "tex", *GRAPHS], help="if the suffix does not say it"
     )
-    parser.add_argument(
-        "--set", nargs="+", action="extend", default=[], metavar="KEY=VALUE", help="a handoff's settings"
-    )
-    parser.add_argument(
-        "--graph", action="store_true", help="the graph of buffers, copies and MMAs instead of the tiles"
-    )
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting; may be repeated")
+    parser.add_argument("--graph", action="store_true", help="the graph of writers, buffers and readers, not the tiles")
     parser.add_argument("--element", metavar="O[5,17]", help="follow one element through every handoff of a kernel")
     parser.add_argument("--tile", metavar="MxN", help="read the layout as (thread, value) -> coordinate of this tile")
     parser.add_argument("--bits", type=int, help="an element's width: draws the memory beside a layout")
     parser.add_argument("--colour", "--color", default="", metavar="COLUMN", help="what is coloured alike")
-    parser.add_argument(
-        "--palette", default="safe", choices=["safe", "mono"], help="safe for any colour vision, or greys"
-    )
+    parser.add_argument("--palette", default="safe", choices=["safe", "mono"], help="for any colour vision, or greys")
     parser.add_argument("--only", default="", metavar="CONDITIONS", help="keep some elements: 'warp=0 value<8'")
     parser.add_argument("--rows", type=_span, metavar="A:B", help="rows of the tile to draw")
     parser.add_argument("--cols", type=_span, metavar="A:B", help="columns of the tile to draw")
@@ -147,9 +139,7 @@ def _subject(what: str, settings: list[str]) -> Any:
         return sys.stdin.read() if what == "-" else what
     if len(found) != 1:
         names = ", ".join(f.__name__ for f in found)
-        raise LayoutError(
-            f"{what} has {len(found)} handoffs: {what}:NAME draws one ({names}), -o FILE.gv draws their graph"
-        )
+        raise LayoutError(f"{what} has {len(found)} handoffs: {what}:NAME draws one ({names}), -o FILE.gv all")
     return _made(found[0], settings)
 
 
@@ -164,11 +154,17 @@ def _value_of_file(what: str) -> Any:
 
 
 def _handoffs(what: str, settings: list[str]) -> list[Any]:
-    """All handoffs that WHAT names."""
+    """All handoffs that WHAT names; a setting goes to those that have it, and one of them has to."""
     found = _handoffs_named(what)
     if found is None:
         raise LayoutError(f"{what} names no handoff, no kernel and no FILE.py[:NAME]")
-    return [_made(function, settings) for function in found]
+    known = {entry.name for function in found for entry in function.settings.entries}
+    own = [{entry.name for entry in function.settings.entries} for function in found]
+    names = [s.partition("=")[0] for s in settings]
+    return [
+        _made(function, [s for s, name in zip(settings, names, strict=True) if name in mine or name not in known])
+        for function, mine in zip(found, own, strict=True)
+    ]
 
 
 def _handoffs_named(what: str) -> list[Any] | None:
@@ -189,14 +185,14 @@ def _handoffs_named(what: str) -> list[Any] | None:
 
 
 def _made(function: Any, settings: list[str]) -> Any:
-    """The handoff with its settings; a setting that another handoff of the same kernel has is not its business."""
+    """The handoff with its settings, given as KEY=VALUE."""
     from layoutlab.catalogue.files import made
 
     pairs = [s.partition("=") for s in settings]
     for key, equals, _ in pairs:
         if not equals:
             raise LayoutError(f"--set {key}: KEY=VALUE")
-    return made(function, lambda: function(**function.settings.parse({key: value for key, _, value in pairs})))
+    return made(function, lambda: function(**{key: value for key, _, value in pairs}))
 
 
 def _put(text: str, output: str | None) -> int:

@@ -82,7 +82,8 @@ def run(args: Namespace) -> int:
         if trace and not args.json:
             print(f"trace: {trace.line}")
         statuses += [verdict.exit_status, 1 if trace and trace.agrees is False else 0]
-        objects.append(_object(verdict, trace))
+        if args.json:
+            objects.append(_object(verdict, trace))
     if args.json:
         import json
 

@@ -9,8 +9,8 @@ row  0  1  2
   0  0  1  2
   1  3  4  5
 
-`picture_of` makes a picture of an object (`layoutlab.draw.subjects`), the formats make text of the picture: `svg`, `html`,
-`txt`, `tex`. A handoff's or a whole kernel's graph is `layoutlab.draw.graph`.
+`picture_of` makes a picture of an object (`layoutlab.draw.subjects`), the formats make text of the picture: `svg`,
+`html`, `txt`, `tex`. A handoff's or a whole kernel's graph is `layoutlab.draw.graph`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from __future__ import annotations
 from os import PathLike
 from typing import Any
 
+from layoutlab.draw.items import Choice
 from layoutlab.draw.picture import Picture
 from layoutlab.draw.subjects import picture_of
-from layoutlab.draw.views import Choice
 from layoutlab.errors import LayoutError
 
-__all__ = ["FORMATS", "Choice", "Picture", "draw", "picture_of", "repr_svg", "rendered"]
+__all__ = ["FORMATS", "Choice", "Picture", "draw", "picture_of", "rendered", "repr_svg"]
 
 FORMATS = ("svg", "html", "txt", "tex")
 NOTEBOOK_CELLS = 1 << 14
@@ -44,7 +44,7 @@ def draw(
     >>> draw(Layout((32, 4), (4, 1)), format="svg", tile=(32, 4))[:4]
     '<svg'
 
-    `what` is a layout, a tiled copy, an MMA, an instruction, a handoff, a verdict or a text; the keywords are `Choice`'s.
+    `what` is a layout, a copy, an MMA, an instruction, a handoff, a verdict or a text; the keywords are `Choice`'s.
     Raises LayoutError for an unknown format, column or panel.
     """
     suffix = str(path).rpartition(".")[2] if path is not None else "svg"

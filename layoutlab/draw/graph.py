@@ -21,8 +21,12 @@ FONT = "Courier"
 """Whose widths every renderer knows, and which no monospaced font exceeds."""
 
 _WIDE = 46  # letters of a label's line
-_SHAPES = {"smem": ("box3d", "shared memory"), "tmem": ("cylinder", "Tensor Memory"), "gmem": ("folder", "global memory")}
-_VERDICTS = {"proved": ("proved", "#1b7837", "solid"), "refuted": ("REFUTED", "#c00000", "bold")}
+_SHAPES = {
+    "smem": ("box3d", "shared memory"),
+    "tmem": ("cylinder", "Tensor Memory"),
+    "gmem": ("folder", "global memory"),
+}
+_VERDICTS = {"proved": ("proved", "#1b7837", "solid"), "refuted": ("REFUTED", "#960000", "bold")}
 
 
 def graph_of(handoffs: Iterable[Handoff | Verdict], title: str = "") -> str:
@@ -31,11 +35,11 @@ def graph_of(handoffs: Iterable[Handoff | Verdict], title: str = "") -> str:
     >>> from layoutlab.handoff import *
     >>> P = Tile("P", m=8, k=8, bits=16)
     >>> h = Handoff(P, writer=store("(8,8):(1,8)", smem("(8,8):(8,1)", over=P), bits=16), reader="(8,8):(8,1)")
-    >>> 'label="proved"' in graph_of([h])
+    >>> "label=proved" in graph_of([h])
     True
 
-    Buffers are nodes by their memory and name, writers and readers by what they say of themselves, so that handoffs which
-    share one are joined. A refuted handoff's edge is heavy, and says its first counterexample.
+    Buffers are nodes by their memory and name, writers and readers by what they say of themselves, so that handoffs
+    which share one are joined. A refuted handoff's edge is heavy, and says its first counterexample.
     """
     import graphviz
 
@@ -44,7 +48,12 @@ def graph_of(handoffs: Iterable[Handoff | Verdict], title: str = "") -> str:
         raise LayoutError("there is no handoff to draw a graph of")
     graph = graphviz.Digraph(
         "handoffs",
-        graph_attr={"rankdir": "LR", "label": graphviz.escape(_title(verdicts, title)), "labelloc": "t", "fontname": FONT},
+        graph_attr={
+            "rankdir": "LR",
+            "label": _title(verdicts, title),
+            "labelloc": "t",
+            "fontname": FONT,
+        },
         node_attr={"fontname": FONT, "fontsize": "11", "margin": "0.15,0.08"},
         edge_attr={"fontname": FONT, "fontsize": "10"},
     )
@@ -66,7 +75,7 @@ def graph_of(handoffs: Iterable[Handoff | Verdict], title: str = "") -> str:
         reader = node(("actor", *_reader(made)), _reader(made), "box")
         said, colour, style = _VERDICTS.get(verdict.verdict, (verdict.verdict, "#555555", "dashed"))
         look = {"color": colour, "fontcolor": colour, "style": style}
-        graph.edge(writer, buffer, label=graphviz.escape(f"{made.writer.bits}-bit stores of {made.tile.name}"), **look)
+        graph.edge(writer, buffer, label=graphviz.escape("\n".join(wrapped(made.writer.spoken()))), **look)
         lines = [said, *wrapped(_why(verdict))]
         graph.edge(buffer, reader, label=graphviz.escape("\n".join(line for line in lines if line)), **look)
     return str(graph.source)
@@ -78,7 +87,7 @@ def render(source: str, format: str = "svg", program: str | None = None) -> str:
     >>> render("digraph { a -> b }").rstrip()[-6:]
     '</svg>'
 
-    `program` is the `dot` to use; by default the system's, else graphviz-pure's. Raises LayoutError where there is neither.
+    `program` is the `dot` to use; by default the system's, else graphviz-pure's. Raises LayoutError without both.
     """
     import graphviz
     from graphviz.backend import dot_command
@@ -112,14 +121,18 @@ def _title(verdicts: Sequence[Any], title: str) -> str:
     """The handoffs' names, in lines."""
     import textwrap
 
-    return "\n".join(textwrap.wrap(title or ", ".join(short(v.handoff) for v in verdicts), 2 * _WIDE))
+    import graphviz
+
+    told = title or ", ".join(short(v.handoff) for v in verdicts)
+    return str(graphviz.escape("\n".join(textwrap.wrap(told, 2 * _WIDE))))
 
 
 def _writer(made: Handoff) -> tuple[str, ...]:
-    """Who writes: the threads, and the instruction or layout that makes them owners."""
+    """Who writes: the threads, or the unit, and the instruction or layout that says which element each has."""
     owner = made.writer.owner
     count, first = owner.places.axes["t"], owner.first_thread
-    return (f"threads T{first} to T{first + count - 1}" if count > 1 else f"T{first}", owner.source, str(owner))
+    threads = f"threads T{first} to T{first + count - 1}" if count > 1 else f"T{first}"
+    return (threads if owner.threaded else made.writer.unit, owner.source, str(owner))
 
 
 def _reader(made: Handoff) -> tuple[str, ...]:
@@ -132,7 +145,12 @@ def _buffer_name(made: Handoff) -> str:
 
 def _buffer(made: Handoff, words: str) -> tuple[str, ...]:
     size = getattr(made.writer.storage, "bytes", None)
-    return (f"{_buffer_name(made)} in {words}", str(made.writer.storage), f"{size} bytes" if size else "", str(made.tile))
+    return (
+        f"{_buffer_name(made)} in {words}",
+        str(made.writer.storage),
+        f"{size} bytes" if size else "",
+        str(made.tile),
+    )
 
 
 def _why(verdict: Any) -> str:

@@ -1,8 +1,8 @@
 """HTML: a picture as one page that answers back, with nothing to load.
 
 The page holds the table of items and the panels' grids as numbers, and draws what is in view on canvases. Hovering or
-clicking a cell lights up its thread, value, bank, byte or element in every panel; the state is in the URL's fragment, so
-that a view can be sent; everything is reachable by keyboard and spoken to screen readers.
+clicking a cell lights up its thread, value, bank, byte or element in every panel; the state is in the URL's fragment,
+so that a view can be sent; everything is reachable by keyboard and spoken to screen readers.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _axis(axis: Axis) -> dict[str, Any]:
     return {
         "name": axis.name,
         "labels": list(axis.labels),
-        "every": axis.every,
+        "heavy": axis.heavy,
         "bands": [[b.start, b.count, b.text] for b in axis.bands],
     }
 
@@ -85,7 +85,7 @@ def _axis(axis: Axis) -> dict[str, Any]:
 def _packed(values: Sequence[int]) -> tuple[str, str]:
     """The numbers as ("b" | "h" | "i", base64 of little-endian unsigned bytes, halves or signed words)."""
     low, high = min(values, default=0), max(values, default=0)
-    kind, code = ("b", "B") if 0 <= low and high < 256 else ("h", "H") if 0 <= low and high < 1 << 16 else ("i", "i")
+    kind, code = ("b", "B") if low >= 0 and high < 256 else ("h", "H") if low >= 0 and high < 1 << 16 else ("i", "i")
     numbers = array(code, values)
     if byteorder == "big":
         numbers.byteswap()

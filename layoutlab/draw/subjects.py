@@ -1,7 +1,7 @@
 """Subjects: whatever a person has in hand, as a picture.
 
-A layout, an ownership map, a tiled copy, an MMA, an instruction of Tensor Memory, a handoff or its verdict; the text that
-a kernel printed; a live CuTe DSL object, by what it prints.
+A layout, an ownership map, a tiled copy, an MMA, an instruction of Tensor Memory, a handoff or its verdict; the text
+that a kernel printed; a live CuTe DSL object, by what it prints.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from dataclasses import replace
 from typing import Any
 
 from layoutlab.digits import Map
+from layoutlab.draw.items import WHOLE, Choice
+from layoutlab.draw.layouts import layout_picture, ownership_picture
 from layoutlab.draw.picture import Picture
-from layoutlab.draw.views import Choice, layout_picture, ownership_picture
 from layoutlab.errors import LayoutError
 from layoutlab.layout import Layout
 from layoutlab.swizzle import ComposedLayout, Swizzle
 
 
-def picture_of(what: Any, choice: Choice = Choice()) -> Picture:
+def picture_of(what: Any, choice: Choice = WHOLE) -> Picture:
     """The picture of an object or of a text.
 
     >>> picture_of(Layout((4, 8), (8, 1))).panels[0].rows
@@ -41,7 +42,7 @@ def picture_of(what: Any, choice: Choice = Choice()) -> Picture:
     if isinstance(what, Swizzle):
         return layout_picture(_pattern(what), choice)
     if isinstance(what, Map):
-        from layoutlab.draw.instructions import map_picture
+        from layoutlab.draw.maps import map_picture
 
         return map_picture(what, choice)
     return _of_record(what, choice)
@@ -49,7 +50,7 @@ def picture_of(what: Any, choice: Choice = Choice()) -> Picture:
 
 def _of_record(what: Any, choice: Choice) -> Picture:
     """Objects of the layers beside, whose modules are imported already where there is such an object."""
-    from layoutlab.draw import instructions
+    from layoutlab.draw import instructions, tensor_memory
 
     module, name = type(what).__module__, type(what).__name__
     if module.startswith("layoutlab.handoff"):
@@ -58,18 +59,18 @@ def _of_record(what: Any, choice: Choice) -> Picture:
         made = what() if name == "HandoffFunction" else what.make() if name == "Case" else what
         return handoff_picture(made, choice)
     drawn = {
-        "TmemAtom": instructions.tmem_atom_picture,
+        "TmemAtom": tensor_memory.tmem_atom_picture,
         "MatrixCopy": instructions.matrix_copy_picture,
         "MmaAtom": instructions.mma_picture,
         "TiledCopy": instructions.tiled_copy_picture,
         "TiledMma": instructions.tiled_mma_picture,
-        "TmemBuffers": instructions.tmem_buffers_picture,
+        "TmemBuffers": tensor_memory.tmem_buffers_picture,
     }
     if module.startswith("layoutlab.") and name in drawn:
         return drawn[name](what, choice)
     if module.startswith("layoutlab.text") and name == "Tensor":
         if getattr(what.iterator, "space", None) == "tmem":
-            return instructions.tmem_layout_picture(what.layout, what.iterator.bits, choice, str(what))
+            return tensor_memory.tmem_layout_picture(what.layout, what.iterator.bits, choice, str(what))
         return picture_of(what.swizzled_layout(), choice)
     if module.startswith(("layoutlab.", "builtins")):
         raise LayoutError(f"{str(what).splitlines()[0]} ({name}) says no locations: nothing to draw")
@@ -105,8 +106,8 @@ def instruction(text: str) -> Any:
     >>> instruction("tcgen05.mma.m64n32")(m=17, n=3)
     {'cta': 0, 'lane': 33, 'column': 3}
 
-    tcgen05.mma's accumulator is named by m and n, its operand A in Tensor Memory by m, k and a width: tcgen05.mma.m128k64.b16;
-    two CTAs by .cta_group::2.
+    tcgen05.mma's accumulator is named by m and n, its operand A in Tensor Memory by m, k and a width,
+    tcgen05.mma.m128k64.b16; two CTAs by .cta_group::2.
     """
     if re.match(r"(ldmatrix|stmatrix)\b", text):
         return _matrix_copy(text)
@@ -132,7 +133,9 @@ def _datapath(text: str) -> Map:
 
     m = re.fullmatch(r"tcgen05\.mma(\.ws)?(?:\.cta_group::([12]))?\.m(\d+)(?:n(\d+)|k(\d+)(?:\.b(\d+))?)", text)
     if not m:
-        raise LayoutError(f"{text!r} names no tile of tcgen05.mma: tcgen05.mma.cta_group::2.m128n64, tcgen05.mma.m128k64.b16")
+        raise LayoutError(
+            f"{text!r} names no tile of tcgen05.mma: tcgen05.mma.cta_group::2.m128n64, tcgen05.mma.m128k64.b16"
+        )
     rows, group = int(m[3]), int(m[2] or 1)
     if m[4]:
         return accumulator(rows, int(m[4]), group, ws=bool(m[1]))

@@ -47,7 +47,9 @@ def _panel(picture: Picture, panel: Panel, width: int, height: int) -> str:
     out = _wrapped(panel.title, width)
     bands = {b.start: b.text for b in panel.col_axis.bands}
     if bands:
-        out.append(_line("", left, [bands.get(c, "") if c is not None else GAP for c in cols], wide, panel.col_axis.name))
+        out.append(
+            _line("", left, [bands.get(c, "") if c is not None else GAP for c in cols], wide, panel.col_axis.name)
+        )
     if panel.col_axis.labels:
         out.append(_line(panel.row_axis.name, left, _headings(panel.col_axis, cols), wide))
     for head, row in zip(heads, rows, strict=True):

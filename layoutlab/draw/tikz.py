@@ -15,6 +15,7 @@ from layoutlab.errors import LayoutError
 
 HEIGHT = 0.6  # cm of a cell
 LETTER = 0.17  # cm of a letter of a label
+CORNER = 0.15  # cm of a wrong element's mark
 GAP = 2.0  # cm between panels
 MOST_NODES = 40_000  # TeX's memory ends not far beyond
 
@@ -37,7 +38,7 @@ def to_tikz(picture: Picture, colours: str = "safe") -> str:
 def _document(picture: Picture, colours: Palette) -> Iterator[str]:
     yield r"\documentclass[tikz,border=4pt]{standalone}"
     yield r"\usepackage[T1]{fontenc}"
-    yield r"\usetikzlibrary{patterns,arrows.meta}"
+    yield r"\usetikzlibrary{arrows.meta}"
     for i, fill in enumerate((*colours.fills, colours.wrong)):
         yield rf"\definecolor{{ll{i}}}{{HTML}}{{{_hex(fill)}}}"
     yield r"\begin{document}"
@@ -73,19 +74,22 @@ def _panel(picture: Picture, panel: Panel, y: float, wide: float, colours: Palet
     yield rf"\node[anchor=west,font=\ttfamily\footnotesize\bfseries] at (0,{y - 1.1:g}) {{{_escape(panel.title)}}};"
     for row in range(panel.rows):
         line = panel.cells[row * panel.cols : (row + 1) * panel.cols]
-        yield from _runs([NOTHING if i == NOTHING else kinds[i] % fills for i in line], y + row * HEIGHT, wide, "fill=ll{}")
+        yield from _runs(
+            [NOTHING if i == NOTHING else kinds[i] % fills for i in line], y + row * HEIGHT, wide, "fill=ll{}"
+        )
         if wrong:
-            marks = [0 if i != NOTHING and wrong[i] == 1 else NOTHING for i in line]
-            yield from _runs(marks, y + row * HEIGHT, wide, f"pattern=north east lines,pattern color=ll{fills}")
+            marked = [col for col, item in enumerate(line) if item != NOTHING and wrong[item] == 1]
+            yield from _corners(marked, y + row * HEIGHT, wide, fills)
     right, bottom = panel.cols * wide, y + panel.rows * HEIGHT
-    yield rf"\draw[gray,very thin] (0,{y:g}) grid[xstep={wide:g},ystep={HEIGHT},shift={{(0,{y:g})}}] ({right:g},{panel.rows * HEIGHT:g});"
+    for col in range(panel.cols + 1):
+        yield rf"\draw[gray,very thin] ({col * wide:g},{y:g}) -- ({col * wide:g},{bottom:g});"
+    for row in range(panel.rows + 1):
+        yield rf"\draw[gray,very thin] (0,{y + row * HEIGHT:g}) -- ({right:g},{y + row * HEIGHT:g});"
     yield rf"\draw (0,{y:g}) rectangle ({right:g},{bottom:g});"
-    if panel.col_axis.every:
-        for col in range(0, panel.cols, panel.col_axis.every):
-            yield rf"\draw[thick] ({col * wide:g},{y:g}) -- ({col * wide:g},{bottom:g});"
-    if panel.row_axis.every:
-        for row in range(0, panel.rows, panel.row_axis.every):
-            yield rf"\draw[thick] (0,{y + row * HEIGHT:g}) -- ({right:g},{y + row * HEIGHT:g});"
+    for col in panel.col_axis.heavy:
+        yield rf"\draw[thick] ({col * wide:g},{y:g}) -- ({col * wide:g},{bottom:g});"
+    for row in panel.row_axis.heavy:
+        yield rf"\draw[thick] (0,{y + row * HEIGHT:g}) -- ({right:g},{y + row * HEIGHT:g});"
     for cell in range(panel.rows * panel.cols):
         words = panel.text(picture.items, cell)
         if words:
@@ -106,6 +110,13 @@ def _runs(kinds: list[int], y: float, wide: float, style: str) -> Iterator[str]:
             fill = style.format(kind)
             yield rf"\path[{fill}] ({col * wide:g},{y:g}) rectangle ({(col + count) * wide:g},{y + HEIGHT:g});"
         col += count
+
+
+def _corners(cols: list[int], y: float, wide: float, colour: int) -> Iterator[str]:
+    """A triangle in the corner of each cell."""
+    for col in cols:
+        x = (col + 1) * wide
+        yield rf"\fill[ll{colour}] ({x - CORNER:g},{y:g}) -- ({x:g},{y:g}) -- ({x:g},{y + CORNER:g}) -- cycle;"
 
 
 def _bands(bands: tuple[Band, ...], y: float, wide: float) -> Iterator[str]:

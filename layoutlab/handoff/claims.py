@@ -20,7 +20,7 @@ from layoutlab.arbiter import TooLarge, count_where, first_missing, first_shared
 from layoutlab.digits import ONE, Map, aligned
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.linear import Linear, equal_points, first_outside
-from layoutlab.handoff.places import Places
+from layoutlab.handoff.places import Places, strided_places
 from layoutlab.handoff.reader import Reader
 from layoutlab.handoff.tile import Tile
 from layoutlab.handoff.verdict import UNIT, UNIT_BITS, Answer, Claim, Location, Witness
@@ -69,16 +69,15 @@ class Question:
 
     def identity(self, **index: Any) -> Any:
         """A number for the element of (t, v), different for different elements, outside of the tile too."""
-        where = self.owner.at(**index)
+        where, room = self.owner.at(**index), 62 // len(self.tile.extents)
         total: Any = 0
         for axis in self.tile.extents:
-            total = total * (1 << 20) + where[axis]
+            total = (total << room) + where[axis]
         return total
 
     def name(self, index: Mapping[str, int]) -> str:
         """T1 V0 (m=1, k=0)."""
-        thread = index["t"] + self.writer.owner.first_thread
-        return f"T{thread} V{index['v']} ({_spoken(self.coordinate(index))})"
+        return f"{self.writer.owner.named(index)} ({_spoken(self.coordinate(index))})"
 
     def wrote(self, index: Mapping[str, int]) -> Location:
         return Location(self.writer.space, _ints(self.write.at(**index)))
@@ -89,9 +88,9 @@ class Question:
         return self.reader.location(_ints(self.reader.read.at(**coordinate)))
 
     def witness(self, index: Mapping[str, int], message: str) -> Witness:
-        coordinate = self.coordinate(index)
-        thread = index["t"] + self.writer.owner.first_thread
-        return Witness(message, thread, index["v"], coordinate, self.wrote(index), self.reads(coordinate))
+        coordinate, owner = self.coordinate(index), self.writer.owner
+        who = (index["t"] + owner.first_thread, index["v"]) if owner.threaded else (None, None)
+        return Witness(message, *who, coordinate, self.wrote(index), self.reads(coordinate))
 
 
 def decide(question: Question) -> tuple[Claim, ...]:
@@ -223,8 +222,6 @@ def _unowned(q: Question) -> dict[str, int] | None:
 
 
 def _identity(tile: Tile) -> Places:
-    from layoutlab.handoff.places import strided_places
-
     first, *more = [strided_places({axis: [(extent, 1)]}, axis) for axis, extent in tile.extents.items()]
     for part in more:
         first = first.beside(part)
@@ -363,8 +360,13 @@ def _outside(q: Question, at: Mapping[str, int], whole: range, live: Mapping[str
     cell, units = here.outputs["bit"], f"{UNIT[q.writer.space]}s"
     for name, r in live.items():
         if cell < r.stop and cell + q.tile.bits > r.start:
-            return f"{q.name(at)} writes {here}, which is {name}'s: {units} {in_units(q, r)} are still live"
+            return f"{q.name(at)} writes {here}, which is {possessive(name)}: {units} {in_units(q, r)} are still live"
     return f"{q.name(at)} writes {here}, outside of {q.writer.storage.name}'s {units} {in_units(q, whole)}"
+
+
+def possessive(name: str) -> str:
+    """S's; the row statistics'."""
+    return name + ("'" if name.endswith("s") else "'s")
 
 
 def in_units(q: Question, bits: range) -> str:

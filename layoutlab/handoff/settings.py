@@ -3,9 +3,9 @@
 >>> from typing import Literal
 >>> def p_tile(kv: Literal[64, 128] = 128, base: int = 0): ...
 >>> settings = Settings.of(p_tile)
->>> settings.parse({"kv": "64"}), settings.combinations()
+>>> settings.accept({"kv": "64"}), settings.combinations()
 ({'kv': 64}, [{'kv': 64}, {'kv': 128}])
->>> settings.parse({"kw": "64"})
+>>> settings.accept({"kw": "64"})
 Traceback (most recent call last):
 layoutlab.errors.LayoutError: p_tile has no setting kw; did you mean kv? Its settings are kv, base
 """
@@ -94,8 +94,6 @@ class Settings:
                 hint = nearest(name, list(known)) or "."
                 raise LayoutError(f"{self.owner} has no setting {name}{hint}{listed}")
         return {name: known[name].accept(value, self.owner) for name, value in values.items()}
-
-    parse = accept
 
     def complete(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """All settings: the given ones, and the defaults of the rest."""

@@ -4,8 +4,9 @@
     python3 tests/device/images.py run FOLDER OUTDIR          writes OUTDIR/images.npz and .json; needs a CUDA device
 
 Each kernel takes a random tile in global memory, writes it into shared memory through Swizzle<b,4,3> over a row-major
-layout, and copies the raw shared memory out. Tiles are written element by element, one row a thread, or by stmatrix from the
-accumulator fragment of mma.m16n8k16. Where each element went is the DSL's compiled code's and the device's doing.
+layout, and copies the raw shared memory out. Tiles are written element by element, one row a thread, or by stmatrix
+from the accumulator fragment of mma.m16n8k16. Where each element went is the DSL's compiled code's and the device's
+doing.
 """
 
 from __future__ import annotations

@@ -65,14 +65,15 @@ class DslWorker:
 
     def __init__(self) -> None:
         self.process: subprocess.Popen[str] | None = None
-        self.errors = tempfile.TemporaryFile("w+")
+        self.errors = Path(tempfile.mkdtemp()) / "stderr"
 
     def ask(self, text: str) -> Answer:
         if self.process is None:
-            command = [sys.executable, str(Path(__file__).with_name("oracle_worker.py"))]
-            self.process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True
-            )
+            command = [sys.executable, str(Path(__file__).with_name("strangers_worker.py"))]
+            with self.errors.open("w") as errors:
+                self.process = subprocess.Popen(
+                    command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
+                )
         assert self.process.stdin and self.process.stdout
         try:
             self.process.stdin.write(json.dumps(text) + "\n")
@@ -88,8 +89,7 @@ class DslWorker:
                 return Answer(parsed(reply["text"]))
         self.process.wait()
         self.process = None
-        self.errors.seek(0)
-        error = self.errors.read()
+        error = self.errors.read_text()
         if "ModuleNotFoundError" in error or "ImportError" in error:
             raise ImportError(f"CuTe DSL is not here to be asked: {error[-500:]}")
         return Answer(None, f"the process died: {error[-200:]}")
@@ -151,7 +151,10 @@ def parsed(text: str) -> Any:
         bits, base, shift = (int(match[i]) for i in (1, 2, 3))
         return ComposedLayout(Swizzle(bits, base, shift), _tuple(match[4]), parsed(match[5]))
     shape, colon, stride = text.partition(":")
-    return Layout(_tuple(shape), _tuple(stride)) if colon else _tuple(text)
+    try:
+        return Layout(_tuple(shape), _tuple(stride)) if colon else _tuple(text)
+    except LayoutError:
+        return text  # an extent of 0 or -1 is no layout at all
 
 
 def _tuple(text: str) -> Any:

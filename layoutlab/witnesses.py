@@ -1,0 +1,76 @@
+"""Who else says so: each fact of the instruction tables, and how much each independent witness was held against it.
+
+Counts are those of the tests, which hand every one of them to `hold` with what they counted: a table that is not what
+the tests did fails them.
+
+>>> print(FACTS["cp.async"])
+{'H200': 96}
+"""
+
+from __future__ import annotations
+
+WITNESSES = ("H200", "CuTe DSL", "Triton", "tensor-layouts")
+"""An H200's silicon (recorded), CuTe DSL 4.8.1, Triton 3.9.0, tensor-layouts 0.3.2 (where the tests run)."""
+
+FACTS: dict[str, dict[str, int]] = {
+    "swizzled shared memory, written": {"H200": 15, "Triton": 46},
+    "matrix descriptor, addresses read": {"H200": 122, "CuTe DSL": 124},
+    "instruction descriptor": {"CuTe DSL": 416},
+    "tcgen05.ld, st": {"CuTe DSL": 222, "Triton": 58},
+    "tcgen05.mma, D in Tensor Memory": {"CuTe DSL": 200, "Triton": 10},
+    "tcgen05.mma, A in Tensor Memory": {"CuTe DSL": 100},
+    "scale factors in shared memory": {"CuTe DSL": 12},
+    "scale factors in Tensor Memory": {"CuTe DSL": 24, "Triton": 12},
+    "mma.sync": {"H200": 25, "CuTe DSL": 10, "tensor-layouts": 24},
+    "wgmma": {"H200": 119, "CuTe DSL": 88, "tensor-layouts": 8},
+    "ldmatrix, stmatrix": {"H200": 12, "CuTe DSL": 23, "tensor-layouts": 12},
+    "TMA boxes": {"H200": 140},
+    "TMA, what the driver refuses": {"H200": 33},
+    "cp.async": {"H200": 96},
+    "shared-memory wavefronts": {"H200": 2241},
+}
+"""fact -> witness -> cases compared, all of which agree."""
+
+DISAGREEMENTS: dict[tuple[str, str], str] = {
+    ("mma.sync", "tensor-layouts"): "its B of m16n8k32.s4 maps 256 values to 160 places; the H200 multiplied by ours",
+}
+"""(fact, witness) -> what the witness says otherwise."""
+
+UNWITNESSED = (
+    "tcgen05.mma.ws: D in bands of 32 or 64 lanes",
+    "tcgen05.cp other than 32x128b.warpx4",
+    "matrix descriptors of 6-bit types",
+    "base offsets of sm_100",
+)
+"""Facts that rest on documents and headers alone: nothing here runs them a second time."""
+
+
+def hold(fact: str, witness: str, count: int) -> None:
+    """Refuses a count that the table does not have: called by the tests with what they compared.
+
+    >>> hold("cp.async", "H200", 95)
+    Traceback (most recent call last):
+    AssertionError: cp.async, H200: 95 cases agree, the table says 96
+    """
+    said = FACTS[fact].get(witness, 0)
+    if said != count:
+        raise AssertionError(f"{fact}, {witness}: {count} cases agree, the table says {said}")
+
+
+def table() -> str:
+    """The matrix as text: a line a fact, a column a witness, `-` where a witness was not asked.
+
+    >>> print(table().splitlines()[0])
+    fact                               H200  CuTe DSL  Triton  tensor-layouts
+    """
+    width = max(map(len, FACTS)) + 2
+    lines = [f"{'fact':{width}}" + "  ".join(f"{w:>{len(w)}}" for w in WITNESSES)]
+    for fact, counts in FACTS.items():
+        cells = [str(counts[w]) if w in counts else "-" for w in WITNESSES]
+        marks = ["*" if (fact, w) in DISAGREEMENTS else "" for w in WITNESSES]
+        lines.append(
+            f"{fact:{width}}" + "  ".join(f"{c + m:>{len(w)}}" for c, m, w in zip(cells, marks, WITNESSES, strict=True))
+        )
+    lines += [f"* {what}" for what in DISAGREEMENTS.values()]
+    lines += [f"by documents alone: {fact}" for fact in UNWITNESSED]
+    return "\n".join(lines)
