@@ -184,7 +184,7 @@ RULES = {
     "swizzle": (lambda address, width, base_offset=0: address, "(m=1, k=0) is read at byte 144 by the model, byte 128"),
     "k_major_offset": (
         lambda row, byte, width, leading, stride: row % 8 * width + row // 8 * (stride // 2) + byte,
-        "(m=8, k=0) is read at byte 1024 by the model, byte 512 in the run",
+        "(m=8, k=0) is read at byte 1024 by the model, byte 576 in the run",
     ),
     "mn_major_offset": (
         lambda byte, k, width, leading, stride, rows_of_atom=8: byte % width + k % 8 * width + (k // 8 ^ 1) * stride,
