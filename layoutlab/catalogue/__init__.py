@@ -20,7 +20,9 @@ from layoutlab.handoff.settings import nearest
 
 __all__ = ["CATALOGUE", "epilogue", "named", "oRescale", "sK", "sP", "sQ", "sV", "tP"]
 
-CATALOGUE: dict[str, HandoffFunction] = {function.__name__: function for function in (sP, tP, sQ, sK, sV, oRescale, epilogue)}
+CATALOGUE: dict[str, HandoffFunction] = {
+    function.__name__: function for function in (sP, tP, sQ, sK, sV, oRescale, epilogue)
+}
 
 
 def named(name: str) -> HandoffFunction:

@@ -11,7 +11,7 @@ True
 from __future__ import annotations
 
 from layoutlab.atoms.descriptors import SmemDescriptor
-from layoutlab.handoff.boxes import tma_load, tma_store
+from layoutlab.handoff.boxes import tma_load, tma_store, tma_write
 from layoutlab.handoff.core import (
     Case,
     Handoff,
@@ -26,14 +26,15 @@ from layoutlab.handoff.core import (
     verify,
 )
 from layoutlab.handoff.reader import Reader, declared, umma_a, umma_a_tmem, umma_b, umma_d
-from layoutlab.handoff.storage import Smem, Tmem, smem, tmem
+from layoutlab.handoff.storage import Gmem, Smem, Tmem, gmem, smem, tmem
 from layoutlab.handoff.tile import Tile
 from layoutlab.handoff.verdict import Claim, Location, Refuted, Verdict, Witness
-from layoutlab.handoff.writer import Owner, Writer, owned, store, tcgen05_ld, tmem_store
+from layoutlab.handoff.writer import Owner, Writer, owned, store, tcgen05_ld, tmem_store, umma_out
 
 __all__ = [
     "Case",
     "Claim",
+    "Gmem",
     "Handoff",
     "HandoffFunction",
     "Location",
@@ -54,6 +55,7 @@ __all__ = [
     "assert_placed",
     "assert_proved",
     "declared",
+    "gmem",
     "handoff",
     "owned",
     "smem",
@@ -61,11 +63,13 @@ __all__ = [
     "tcgen05_ld",
     "tma_load",
     "tma_store",
+    "tma_write",
     "tmem",
     "tmem_store",
     "umma_a",
     "umma_a_tmem",
     "umma_b",
     "umma_d",
+    "umma_out",
     "verify",
 ]

@@ -52,7 +52,8 @@ def declared(layout: Any, tile: Tile, **options: Any) -> Reader:
     storage = layout if isinstance(layout, Smem) else smem(layout, over=tile, **options)
     source = "declared, not derived from a descriptor"
     code = f"ll.declared({storage.code}, {tile.name})"
-    return Reader(tile, storage.places, "the reader", storage.spoken(), source, code, rules=storage.rules)
+    text, space = storage.spoken(), storage.space
+    return Reader(tile, storage.places, "the reader", text, source, code, space, storage.rules)
 
 
 def umma_a(desc: SmemDescriptor, tile: Tile, *, starts_bytes: Sequence[int], major: Major = "K") -> Reader:
