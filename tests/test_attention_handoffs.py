@@ -1,4 +1,4 @@
-"""Who wrote what each unit of the attention kernel reads, as a replay of its PTX remembers it, and as it is declared."""
+"""Who wrote what each unit of the attention kernel reads: as a replay of its PTX remembers it, as it is declared."""
 
 import ml_dtypes
 import numpy as np

@@ -25,7 +25,9 @@ from layoutlab.handoff.core import (
     handoff,
     verify,
 )
+from layoutlab.handoff.matrices import ldmatrix, stmatrix
 from layoutlab.handoff.reader import Reader, declared, umma_a, umma_a_tmem, umma_b, umma_d
+from layoutlab.handoff.registers import Rmem, from_registers, keep
 from layoutlab.handoff.storage import Gmem, Smem, Tmem, gmem, smem, tmem
 from layoutlab.handoff.tile import Tile
 from layoutlab.handoff.verdict import Claim, Location, Refuted, Verdict, Witness
@@ -41,6 +43,7 @@ __all__ = [
     "Owner",
     "Reader",
     "Refuted",
+    "Rmem",
     "Smem",
     "SmemDescriptor",
     "Tile",
@@ -55,10 +58,14 @@ __all__ = [
     "assert_placed",
     "assert_proved",
     "declared",
+    "from_registers",
     "gmem",
     "handoff",
+    "keep",
+    "ldmatrix",
     "owned",
     "smem",
+    "stmatrix",
     "store",
     "tcgen05_ld",
     "tma_load",

@@ -110,7 +110,7 @@ class Boxes:
 
     def _inside(self) -> tuple[tuple[int, int], dict[str, tuple[int, int]]]:
         """(extent, bits) of the box's first dimension, and of the others by axis."""
-        (first, extent), *rest = self.box.items()
+        (_, extent), *rest = self.box.items()
         pitch, outer = self.row_bits, dict[str, tuple[int, int]]()
         for axis, count in rest:
             outer[axis], pitch = (count, pitch), pitch * count

@@ -93,8 +93,8 @@ def _by_descriptor(what: str, desc: SmemDescriptor, tile: Tile, starts: tuple[in
     desc.elements_a_chunk(tile.bits, major)
     if ks % step or len(starts) != ks // step:
         raise LayoutError(
-            f"operand {what} of {tile}: an instruction takes {K_BYTES} bytes of K, {step} elements, so {ks} of them need "
-            f"{ks / step:g} starts; {len(starts)} were given"
+            f"operand {what} of {tile}: an instruction takes {K_BYTES} bytes of K, {step} elements, so {ks} of them "
+            f"need {ks / step:g} starts; {len(starts)} were given"
         )
     address = Places(
         tile.extents,

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from layoutlab.atoms.tmem import LANES, WARP_LANES, WORD_BITS, TmemAtom
 from layoutlab.digits import ONE
@@ -32,6 +32,23 @@ from layoutlab.handoff.verdict import Location
 from layoutlab.int_tuple import Basis
 from layoutlab.layout import Layout
 from layoutlab.swizzle import ComposedLayout
+
+
+class Storage(Protocol):
+    """Where a writer's elements lie: a buffer of shared memory, columns, registers, global memory."""
+
+    @property
+    def tile(self) -> Tile: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def space(self) -> str: ...
+    @property
+    def cells(self) -> range: ...
+    @property
+    def code(self) -> str: ...
+    def rules(self) -> list[Rule]: ...
+    def spoken(self) -> str: ...
 
 
 def _no_rules() -> list[Rule]:
@@ -208,7 +225,7 @@ class Writer:
     """`owner` says which element (t, v) holds, `write` where the store puts it, `bits` how wide one store is."""
 
     owner: Owner
-    storage: Smem | Tmem
+    storage: Storage
     write: Places
     bits: int
     route: str  # how the store finds its places
