@@ -8,7 +8,9 @@ True
 from __future__ import annotations
 
 from layoutlab.catalogue.epilogue import epilogue
+from layoutlab.catalogue.ldsm import ldsm
 from layoutlab.catalogue.orescale import oRescale
+from layoutlab.catalogue.rs_reuse import rs_reuse
 from layoutlab.catalogue.sk import sK
 from layoutlab.catalogue.sp import sP
 from layoutlab.catalogue.sq import sQ
@@ -18,9 +20,11 @@ from layoutlab.errors import LayoutError
 from layoutlab.handoff.core import HandoffFunction
 from layoutlab.handoff.settings import nearest
 
-__all__ = ["CATALOGUE", "epilogue", "named", "oRescale", "sK", "sP", "sQ", "sV", "tP"]
+__all__ = ["CATALOGUE", "epilogue", "ldsm", "named", "oRescale", "rs_reuse", "sK", "sP", "sQ", "sV", "tP"]
 
-CATALOGUE: dict[str, HandoffFunction] = {function.__name__: function for function in (sP, tP, sQ, sK, sV, oRescale, epilogue)}
+CATALOGUE: dict[str, HandoffFunction] = {
+    function.__name__: function for function in (sP, tP, sQ, sK, sV, oRescale, epilogue, ldsm, rs_reuse)
+}
 
 
 def named(name: str) -> HandoffFunction:

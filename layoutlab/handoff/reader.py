@@ -52,7 +52,8 @@ def declared(layout: Any, tile: Tile, **options: Any) -> Reader:
     storage = layout if isinstance(layout, Smem) else smem(layout, over=tile, **options)
     source = "declared, not derived from a descriptor"
     code = f"ll.declared({storage.code}, {tile.name})"
-    return Reader(tile, storage.places, "the reader", storage.spoken(), source, code, rules=storage.rules)
+    text, space = storage.spoken(), storage.space
+    return Reader(tile, storage.places, "the reader", text, source, code, space, storage.rules)
 
 
 def umma_a(desc: SmemDescriptor, tile: Tile, *, starts_bytes: Sequence[int], major: Major = "K") -> Reader:
@@ -92,8 +93,8 @@ def _by_descriptor(what: str, desc: SmemDescriptor, tile: Tile, starts: tuple[in
     desc.elements_a_chunk(tile.bits, major)
     if ks % step or len(starts) != ks // step:
         raise LayoutError(
-            f"operand {what} of {tile}: an instruction takes {K_BYTES} bytes of K, {step} elements, so {ks} of them need "
-            f"{ks / step:g} starts; {len(starts)} were given"
+            f"operand {what} of {tile}: an instruction takes {K_BYTES} bytes of K, {step} elements, so {ks} of them "
+            f"need {ks / step:g} starts; {len(starts)} were given"
         )
     address = Places(
         tile.extents,
