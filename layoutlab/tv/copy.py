@@ -25,6 +25,7 @@ Source: CUTLASS include/cute/atom/copy_atom.hpp (TiledCopy, ThrCopy, make_tiled_
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd, lcm
 from typing import Any
 
 from layoutlab.algebra import (
@@ -147,7 +148,7 @@ class TiledCopy(records.TiledCopy):
         tile = (Layout(values), *(Layout(_number(m.size())) for m in of_value))
         cut = divided(layout, tile, "retiled copy")
         found = composition(cut.tile, atom_values)
-        return thread_part(tensor, 0, Layout(1, 0), found, cut.rest)
+        return thread_part(tensor, 0, Layout(1, 0), found, make_layout(*list(cut.rest)[1:]))
 
     def _side_tv(self, side: Layout) -> Layout:
         tile = Layout((_shape_of(self.tiler), 1))
@@ -309,6 +310,13 @@ def _reference(atom: records.CopyAtom) -> Layout:
 def _check_tile(copy: TiledCopy) -> None:
     """Refuses a (thread, value) layout that leaves its tile or leaves some of it out."""
     tv, shape = copy.tv, _shape_of(copy.tiler)
+    for mode, (what, need) in enumerate((("threads", copy.atom.threads), ("values a thread", copy.atom.values))):
+        have = tv[mode].size()
+        if isinstance(have, int) and have % need:
+            raise LayoutError(
+                f"the tile {tiler_text(copy.tiler)} has {have} {what}, and one instruction takes {need}: "
+                f"an instruction of {gcd(have, need)}, or a tile of {lcm(have, need) // have} times as many, fits"
+            )
     total = product(shape)
     if tv.symbolic() or not isinstance(total, int):
         return
