@@ -112,7 +112,7 @@ class TiledCopy(records.TiledCopy):
         >>> from layoutlab.tv.instructions import make_copy_atom
         >>> atom = make_copy_atom("universal", "f32", num_bits_per_copy=64)
         >>> make_tiled_copy_tv(atom, Layout((4, 2)), Layout((1, 2))).layout_src_tv_tiled
-        (8,(2,1)):(1,(8,0))
+        ((4,2),(2,1)):((1,8),(4,0))
         """
         return self._side_tv(self.atom.src)
 
@@ -169,6 +169,7 @@ class ThrCopy:
 
         >>> from layoutlab.tv.instructions import make_copy_atom
         >>> copy = make_tiled_copy_tv(make_copy_atom("universal", "f32"), Layout((8, 8)), Layout((1, 1)))
+        >>> from layoutlab.swizzle import Swizzle
         >>> smem = ComposedLayout(Swizzle(4, 0, 6), 0, Layout((64, 16)))
         >>> copy.get_slice(9).partition_S(smem)
         S<4,0,6> o 65 o ((1,1),8,2):((0,0),8,512)
