@@ -11,6 +11,7 @@ True
 from __future__ import annotations
 
 from layoutlab.atoms.descriptors import SmemDescriptor
+from layoutlab.handoff.boxes import tma_load, tma_store
 from layoutlab.handoff.core import (
     Case,
     Handoff,
@@ -22,11 +23,11 @@ from layoutlab.handoff.core import (
     handoff,
     verify,
 )
-from layoutlab.handoff.reader import Reader, declared, umma_a, umma_a_tmem
+from layoutlab.handoff.reader import Reader, declared, umma_a, umma_a_tmem, umma_b, umma_d
 from layoutlab.handoff.storage import Smem, Tmem, smem, tmem
 from layoutlab.handoff.tile import Tile
 from layoutlab.handoff.verdict import Claim, Location, Refuted, Verdict, Witness
-from layoutlab.handoff.writer import Owner, Writer, owned, store, tcgen05_ld
+from layoutlab.handoff.writer import Owner, Writer, owned, store, tcgen05_ld, tmem_store
 
 __all__ = [
     "Case",
@@ -54,8 +55,13 @@ __all__ = [
     "smem",
     "store",
     "tcgen05_ld",
+    "tma_load",
+    "tma_store",
     "tmem",
+    "tmem_store",
     "umma_a",
     "umma_a_tmem",
+    "umma_b",
+    "umma_d",
     "verify",
 ]

@@ -25,7 +25,7 @@ from layoutlab.ptx.report import Deadlock, Findings, Report
 from layoutlab.ptx.state import LANES, Array, Frame, Geometry, Services, Wave
 
 FAIR_SHIFT = 12  # a fragment that has run 2^12 blocks more than another waits for it, so that no spin starves others
-WAVE_BYTES = 256 << 20  # memory that the registers and memories of one wave may take
+WAVE_BYTES = 192 << 20  # memory that the registers and memories of one wave may take
 
 
 @dataclass(eq=False)
@@ -346,6 +346,7 @@ def run_grid(
             if record is not None:
                 record.finish_wave(wave.shared.bytes, wave.tmem.words)
             report.instructions += wave.instructions
+            wave.close()
             done += len(ctas)
             if progress is not None:
                 progress(done)
