@@ -45,12 +45,16 @@ class Access:
 
 @dataclass
 class Trace:
-    """`accesses` in order, `names` (function, name) -> the texts that it had, `failures` what could not be recorded."""
+    """`accesses` in order, `names` (function, name) -> the texts that it had, `failures` what could not be recorded.
+
+    `tma` has, for each type of TMA atom, the shared-memory layouts that such atoms were made with.
+    """
 
     source: str = ""
     accesses: list[Access] = field(default_factory=list)
     names: dict[tuple[str, str], list[str]] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
+    tma: dict[str, list[str]] = field(default_factory=dict)
 
     def note(self, function: str, name: str, text: str) -> None:
         """Keeps a text under a name; the same one once."""
@@ -87,6 +91,7 @@ class Trace:
             "accesses": [asdict(a) for a in self.accesses],
             "names": names,
             "failures": self.failures,
+            "tma": self.tma,
         }
 
     @classmethod
@@ -96,7 +101,7 @@ class Trace:
             raise LayoutError("this is no trace: it has no entry \"trace\": 1")
         accesses = [Access(**{**a, "via": tuple(a["via"])}) for a in value["accesses"]]
         names = {(f, n): texts for f, n, texts in value["names"]}
-        return cls(value["source"], accesses, names, list(value["failures"]))
+        return cls(value["source"], accesses, names, list(value["failures"]), dict(value["tma"]))
 
     def text(self) -> str:
         """The JSON text of a file."""

@@ -70,8 +70,12 @@ class _Recorder:
         for name in _OPERANDS:
             self._method(atom.ThrMma, name, self._operand)
         for module in (cpasync, helpers):
-            if hasattr(module, "tma_partition"):
-                self._function(module, "tma_partition", self._tma)
+            self._function(module, "tma_partition", self._tma)
+            self._maker(module, "make_tiled_tma_atom", 2)
+        nvgpu = importlib.import_module("cutlass.cute.nvgpu")
+        for module in (nvgpu, importlib.import_module("cutlass.cute.nvgpu.helpers")):
+            for name in ("make_tiled_tma_atom_A", "make_tiled_tma_atom_B"):
+                self._maker(module, name, 2)
 
     def unwrap(self) -> None:
         """Puts the DSL's own functions back."""
@@ -99,6 +103,26 @@ class _Recorder:
 
         self.wrapped.append((owner, name, real))
         setattr(owner, name, wrapper)
+
+    def _maker(self, owner: Any, name: str, layout_at: int) -> None:
+        """Notes the shared-memory layout that a TMA atom is made with, by the atom's type."""
+        real = getattr(owner, name)
+
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            result = real(*args, **kwargs)
+            layout = args[layout_at] if len(args) > layout_at else next(
+                (value for key, value in kwargs.items() if "smem_layout" in key), None
+            )
+            self._tell(self._made, sys._getframe(1), name, result[0] if isinstance(result, tuple) else result, layout)
+            return result
+
+        self.wrapped.append((owner, name, real))
+        setattr(owner, name, wrapper)
+
+    def _made(self, frame: FrameType, name: str, atom: Any, layout: Any) -> None:
+        texts = self.trace.tma.setdefault(_atom_type(getattr(atom, "atom", atom)), [])
+        if _text(layout) not in texts:
+            texts.append(_text(layout))
 
     def _tell(self, told: Callable[..., None], frame: FrameType, *what: Any) -> None:
         """A recording must never end a compile: what cannot be written down is noted with the reason."""
@@ -136,7 +160,7 @@ class _Recorder:
         role = "writes" if "G2S" in kind else "reads" if "S2G" in kind or "Reduce" in kind else "partitions"
         smem = result[0] if isinstance(result, tuple) else result
         self._access(frame, role, "tma", name, atom, tensor, smem, by=_text(atom), op=_text(getattr(atom, "op", "")),
-                     tiler=_text(getattr(getattr(getattr(atom, "_trait", None), "value", None), "type", "")))  # fmt: skip
+                     tiler=_atom_type(atom))  # fmt: skip
 
     def _access(
         self, frame: FrameType, role: str, kind: str, call: str, actor: Any, tensor: Any, result: Any, **texts: str
@@ -200,6 +224,11 @@ def _text(thing: Any) -> str:
         return str(thing)
     except Exception as error:
         return f"<not printed: {type(error).__name__}>"
+
+
+def _atom_type(atom: Any) -> str:
+    """The compiler's type of an atom, which says a TMA copy's box."""
+    return _text(getattr(getattr(getattr(atom, "_trait", None), "value", None), "type", ""))
 
 
 def _space(tensor: Any) -> str:
