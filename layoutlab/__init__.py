@@ -1,5 +1,7 @@
 """layoutlab: does every element land where it will be read?"""
 
+from typing import TYPE_CHECKING, Any
+
 from layoutlab.algebra import (
     append,
     append_ones,
@@ -52,8 +54,6 @@ from layoutlab.handoff import (
     SmemDescriptor,
     Tile,
     Verdict,
-    assert_covered,
-    assert_exclusive,
     assert_inside,
     assert_legal,
     assert_placed,
@@ -87,6 +87,15 @@ from layoutlab.swizzle import ComposedLayout, Swizzle
 from layoutlab.symbol import Sym
 from layoutlab.text import parse
 
+if TYPE_CHECKING:
+    from layoutlab.guard.asserts import (
+        assert_conflict_free,
+        assert_covers,
+        assert_injective,
+        assert_same_function,
+        assert_vector_width,
+    )
+
 __all__ = [
     "Basis",
     "ComposedLayout",
@@ -101,12 +110,15 @@ __all__ = [
     "Verdict",
     "append",
     "append_ones",
-    "assert_covered",
-    "assert_exclusive",
+    "assert_conflict_free",
+    "assert_covers",
+    "assert_injective",
     "assert_inside",
     "assert_legal",
     "assert_placed",
     "assert_proved",
+    "assert_same_function",
+    "assert_vector_width",
     "blocked_product",
     "coalesce",
     "compare",
@@ -179,13 +191,24 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    """`layoutlab.replay`, imported when it is first asked for: the machine needs numpy."""
-    if name == "replay":
-        import importlib
+_LATER = {
+    "assert_conflict_free": "layoutlab.guard.asserts",
+    "assert_covers": "layoutlab.guard.asserts",
+    "assert_injective": "layoutlab.guard.asserts",
+    "assert_same_function": "layoutlab.guard.asserts",
+    "assert_vector_width": "layoutlab.guard.asserts",
+}
+"""Names of higher layers, whose modules are imported when the name is first used."""
 
-        return importlib.import_module("layoutlab.replay")
-    raise AttributeError(f"module 'layoutlab' has no attribute {name!r}")
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name == "replay":  # the module is itself callable, as the function in it
+        return import_module("layoutlab.replay")
+    if name not in _LATER:
+        raise AttributeError(f"module 'layoutlab' has no attribute {name!r}")
+    return getattr(import_module(_LATER[name]), name)
 
 
 def _repr_svg_(self: object) -> str | None:

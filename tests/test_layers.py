@@ -33,6 +33,7 @@ LAYERS = [
     "device",
     "catalogue",
     "crosscheck",
+    "guard",
     "kernels",
     "pytest_plugin",
     "cli",
