@@ -8,13 +8,14 @@ True
 from __future__ import annotations
 
 from layoutlab.catalogue.sp import sP
+from layoutlab.catalogue.sp90 import sP90
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.core import HandoffFunction
 from layoutlab.handoff.settings import nearest
 
-__all__ = ["CATALOGUE", "named", "sP"]
+__all__ = ["CATALOGUE", "named", "sP", "sP90"]
 
-CATALOGUE: dict[str, HandoffFunction] = {function.__name__: function for function in (sP,)}
+CATALOGUE: dict[str, HandoffFunction] = {function.__name__: function for function in (sP, sP90)}
 
 
 def named(name: str) -> HandoffFunction:

@@ -24,11 +24,11 @@ from layoutlab.handoff.core import (
     handoff,
     verify,
 )
-from layoutlab.handoff.reader import Reader, declared, umma_a, umma_a_tmem
+from layoutlab.handoff.reader import Reader, declared, umma_a, umma_a_tmem, wgmma_a
 from layoutlab.handoff.storage import Smem, Tmem, smem, tmem
 from layoutlab.handoff.tile import Tile
 from layoutlab.handoff.verdict import Claim, Location, Refuted, Verdict, Witness
-from layoutlab.handoff.writer import Owner, Writer, owned, store, tcgen05_ld
+from layoutlab.handoff.writer import Owner, Writer, owned, store, tcgen05_ld, wgmma_c
 
 __all__ = [
     "Case",
@@ -62,4 +62,6 @@ __all__ = [
     "umma_a",
     "umma_a_tmem",
     "verify",
+    "wgmma_a",
+    "wgmma_c",
 ]

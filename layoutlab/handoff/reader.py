@@ -65,6 +65,37 @@ def umma_a(desc: SmemDescriptor, tile: Tile, *, starts_bytes: Sequence[int], maj
     descriptor"; the base offset as an H200's tensor core has it. Raises LayoutError for a tile that is no whole number
     of steps.
     """
+    rows = tile.shape[0]
+    shapes = None if rows in (64, 128) else f"{tile} has {rows} rows, and one tcgen05.mma of one CTA takes 64 or 128"
+    return _operand_a(desc, tile, starts_bytes, major, "umma_a", Rule("an instruction takes 64 or 128 rows", shapes))
+
+
+def wgmma_a(desc: SmemDescriptor, tile: Tile, *, starts_bytes: Sequence[int], major: Major = "K") -> Reader:
+    """Operand A of wgmma: each warpgroup has 64 rows, and a descriptor for each K step, `starts_bytes` further on.
+
+    >>> P = Tile("P", m=128, k=32, bits=16)
+    >>> reader = wgmma_a(SmemDescriptor(start=0, lbo=0, sbo=1024, swizzle=128), P, starts_bytes=[0, 32])
+    >>> [reader.read.at(m=m, k=k)["bit"] // 8 for m, k in ((0, 0), (1, 0), (64, 16))]
+    [0, 144, 8224]
+
+    The second warpgroup's descriptors start where the first one's rows go on, 8 * sbo bytes further. Source: PTX ISA,
+    wgmma "Matrix descriptor", and an H200's tensor core; the rule is the one that tcgen05 has (K-major operands of 16
+    bits may be MN-major too, those of 8 bits not). Raises LayoutError for a tile that is no whole number of steps.
+    """
+    rows = tile.shape[0]
+    shapes = f"{tile} has {rows} rows, and a wgmma takes 64" if rows % 64 else None
+    if major != "K" and tile.bits != 16:
+        raise LayoutError(f"operand A of {tile}: wgmma reads {tile.bits}-bit operands K-major only")
+    return _operand_a(desc, tile, starts_bytes, major, "wgmma_a", Rule("a warpgroup's instruction takes 64 rows", shapes))
+
+
+_READERS = {"umma_a": ("tcgen05.mma", "the MMA"), "wgmma_a": ("wgmma", "the wgmma")}
+
+
+def _operand_a(
+    desc: SmemDescriptor, tile: Tile, starts_bytes: Sequence[int], major: Major, function: str, shape: Rule
+) -> Reader:
+    instruction, who = _READERS[function]
     if len(tile.extents) != 2:
         raise LayoutError(f"operand A has rows and a K: tile {tile} has {len(tile.extents)} coordinates")
     (m, rows), (k, ks) = tile.extents.items()
@@ -86,11 +117,11 @@ def umma_a(desc: SmemDescriptor, tile: Tile, *, starts_bytes: Sequence[int], maj
         f"{len(starts)} descriptors: start {desc.start} + {_listed(starts)} bytes, lbo {desc.lbo}, sbo {desc.sbo}, "
         f"swizzle {desc.swizzle} B{offset}"
     )
-    source = f"modelled: tcgen05.mma operand A, {major}-major"
+    source = f"modelled: {instruction} operand A, {major}-major"
     way = "" if major == "K" else f', major="{major}"'
-    code = f"ll.umma_a(ll.{desc}, {tile.name}, starts_bytes={list(starts)}{way})"
+    code = f"ll.{function}(ll.{desc}, {tile.name}, starts_bytes={list(starts)}{way})"
     read = _swizzled(address, desc)
-    return Reader(tile, read, "the MMA", text, source, code, rules=lambda: _descriptor_rules(desc, tile, starts))
+    return Reader(tile, read, who, text, source, code, rules=lambda: [shape, *_descriptor_rules(desc, starts)])
 
 
 def umma_a_tmem(tile: Tile, *, column: int = 0) -> Reader:
@@ -164,9 +195,7 @@ def _swizzled(address: Places, desc: SmemDescriptor) -> Places:
     return address.moved(-moved).swizzled(swizzle).moved(moved) if moved else address.swizzled(swizzle)
 
 
-def _descriptor_rules(desc: SmemDescriptor, tile: Tile, starts: tuple[int, ...]) -> list[Rule]:
-    rows = tile.shape[0]
-    shapes = None if rows in (64, 128) else f"{tile} has {rows} rows, and one tcgen05.mma of one CTA takes 64 or 128"
+def _descriptor_rules(desc: SmemDescriptor, starts: tuple[int, ...]) -> list[Rule]:
     misplaced = next((s for s in starts if (desc.start + s) % 16), None)
     odd = (
         None if misplaced is None else f"a descriptor starts at byte {desc.start + misplaced}, which 16 does not divide"
@@ -178,7 +207,6 @@ def _descriptor_rules(desc: SmemDescriptor, tile: Tile, starts: tuple[int, ...])
         else f"a descriptor starts at byte {desc.start + outside}: the field has 14 bits of 16-byte units, 0 to 262128"
     )
     return [
-        Rule("an instruction takes 64 or 128 rows", shapes),
         Rule("every descriptor starts at a multiple of 16 bytes", odd),
         Rule("every descriptor's start fits its field", far),
     ]
