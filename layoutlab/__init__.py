@@ -68,6 +68,8 @@ from layoutlab.handoff import (
     umma_a,
     umma_a_tmem,
     verify,
+    wgmma_a,
+    wgmma_c,
 )
 from layoutlab.int_tuple import Basis, compatible, congruent, weakly_congruent
 from layoutlab.layout import Layout, make_identity_layout, make_layout
@@ -150,6 +152,8 @@ __all__ = [
     "verify",
     "wavefronts",
     "weakly_congruent",
+    "wgmma_a",
+    "wgmma_c",
     "zipped_divide",
     "zipped_product",
 ]
