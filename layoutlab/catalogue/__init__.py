@@ -7,15 +7,23 @@ True
 
 from __future__ import annotations
 
+from layoutlab.catalogue.epilogue import epilogue
+from layoutlab.catalogue.orescale import oRescale
+from layoutlab.catalogue.sk import sK
 from layoutlab.catalogue.sp import sP
 from layoutlab.catalogue.sp90 import sP90
+from layoutlab.catalogue.sq import sQ
+from layoutlab.catalogue.sv import sV
+from layoutlab.catalogue.tp import tP
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.core import HandoffFunction
 from layoutlab.handoff.settings import nearest
 
-__all__ = ["CATALOGUE", "named", "sP", "sP90"]
+__all__ = ["CATALOGUE", "epilogue", "named", "oRescale", "sK", "sP", "sP90", "sQ", "sV", "tP"]
 
-CATALOGUE: dict[str, HandoffFunction] = {function.__name__: function for function in (sP, sP90)}
+CATALOGUE: dict[str, HandoffFunction] = {
+    function.__name__: function for function in (sP, sP90, tP, sQ, sK, sV, oRescale, epilogue)
+}
 
 
 def named(name: str) -> HandoffFunction:

@@ -45,9 +45,7 @@ def add(subparsers: Any) -> None:
     parser.add_argument(
         "--format", choices=["svg", "html", "txt", "tex", *GRAPHS], help="if the suffix does not say it"
     )
-    parser.add_argument(
-        "--set", nargs="+", action="extend", default=[], metavar="KEY=VALUE", help="settings of a handoff"
-    )
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting; may be repeated")
     parser.add_argument("--graph", action="store_true", help="the graph of writers, buffers and readers, not the tiles")
     parser.add_argument("--element", metavar="O[5,17]", help="follow one element through every handoff of a kernel")
     parser.add_argument("--tile", metavar="MxN", help="read the layout as (thread, value) -> coordinate of this tile")
@@ -156,11 +154,17 @@ def _value_of_file(what: str) -> Any:
 
 
 def _handoffs(what: str, settings: list[str]) -> list[Any]:
-    """All handoffs that WHAT names."""
+    """All handoffs that WHAT names; a setting goes to those that have it, and one of them has to."""
     found = _handoffs_named(what)
     if found is None:
         raise LayoutError(f"{what} names no handoff, no kernel and no FILE.py[:NAME]")
-    return [_made(function, settings) for function in found]
+    known = {entry.name for function in found for entry in function.settings.entries}
+    own = [{entry.name for entry in function.settings.entries} for function in found]
+    names = [s.partition("=")[0] for s in settings]
+    return [
+        _made(function, [s for s, name in zip(settings, names, strict=True) if name in mine or name not in known])
+        for function, mine in zip(found, own, strict=True)
+    ]
 
 
 def _handoffs_named(what: str) -> list[Any] | None:
@@ -181,14 +185,14 @@ def _handoffs_named(what: str) -> list[Any] | None:
 
 
 def _made(function: Any, settings: list[str]) -> Any:
-    """The handoff with its settings; a setting that another handoff of the same kernel has is not its business."""
+    """The handoff with its settings, given as KEY=VALUE."""
     from layoutlab.catalogue.files import made
 
     pairs = [s.partition("=") for s in settings]
     for key, equals, _ in pairs:
         if not equals:
             raise LayoutError(f"--set {key}: KEY=VALUE")
-    return made(function, lambda: function(**function.settings.parse({key: value for key, _, value in pairs})))
+    return made(function, lambda: function(**{key: value for key, _, value in pairs}))
 
 
 def _put(text: str, output: str | None) -> int:

@@ -70,7 +70,7 @@ def run(args: Namespace) -> int:
         print(listing())
         return 0
     functions = find(args.target)
-    chosen = _settings(args.set)
+    chosen = settings_of(args.set)
     handoffs = [made(f, partial(f, **_known(f, chosen, functions))) for f in functions]
     statuses, objects = [0], list[dict[str, Any]]()
     for i, h in enumerate(handoffs):
@@ -109,11 +109,12 @@ def _template(args: Namespace) -> int:
     if len(functions) > 1:
         raise LayoutError(f"{args.template} declares several handoffs: name one, FILE.py:NAME")
     (function,) = functions
-    print(template(made(function, lambda: function(**_settings(args.set)))), end="")
+    print(template(made(function, lambda: function(**settings_of(args.set)))), end="")
     return 0
 
 
-def _settings(given: list[str]) -> dict[str, str]:
+def settings_of(given: list[str]) -> dict[str, str]:
+    """The settings that --set KEY=VALUE gave; refuses a text that is none, and a name given twice."""
     settings = {}
     for text in given:
         name, equals, value = text.partition("=")

@@ -77,7 +77,10 @@ def capture(compiled: Any, *args: Any, **kwargs: Any) -> Captured:
     """
     module = parse_module(ptx_of(compiled))
     recorder = _Recorder(module)
-    _run_host_code(compiled, compiled.generate_execution_args(*args, **kwargs)[0], recorder)
+    # The second part owns the memory that the packed pointers lead to: it must live until the call has returned.
+    packed, owners = compiled.generate_execution_args(*args, **kwargs)
+    _run_host_code(compiled, packed, recorder)
+    del owners
     if not recorder.launches:
         raise LayoutError("the host code returned without a launch: nothing to replay")
     return Captured(module, tuple(recorder.launches))

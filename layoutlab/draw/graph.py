@@ -26,7 +26,7 @@ _SHAPES = {
     "tmem": ("cylinder", "Tensor Memory"),
     "gmem": ("folder", "global memory"),
 }
-_VERDICTS = {"proved": ("proved", "#1b7837", "solid"), "refuted": ("REFUTED", "#c00000", "bold")}
+_VERDICTS = {"proved": ("proved", "#1b7837", "solid"), "refuted": ("REFUTED", "#960000", "bold")}
 
 
 def graph_of(handoffs: Iterable[Handoff | Verdict], title: str = "") -> str:
@@ -75,7 +75,7 @@ def graph_of(handoffs: Iterable[Handoff | Verdict], title: str = "") -> str:
         reader = node(("actor", *_reader(made)), _reader(made), "box")
         said, colour, style = _VERDICTS.get(verdict.verdict, (verdict.verdict, "#555555", "dashed"))
         look = {"color": colour, "fontcolor": colour, "style": style}
-        graph.edge(writer, buffer, label=graphviz.escape(f"{made.writer.bits}-bit stores of {made.tile.name}"), **look)
+        graph.edge(writer, buffer, label=graphviz.escape("\n".join(wrapped(made.writer.spoken()))), **look)
         lines = [said, *wrapped(_why(verdict))]
         graph.edge(buffer, reader, label=graphviz.escape("\n".join(line for line in lines if line)), **look)
     return str(graph.source)
@@ -128,10 +128,11 @@ def _title(verdicts: Sequence[Any], title: str) -> str:
 
 
 def _writer(made: Handoff) -> tuple[str, ...]:
-    """Who writes: the threads, and the instruction or layout that makes them owners."""
+    """Who writes: the threads, or the unit, and the instruction or layout that says which element each has."""
     owner = made.writer.owner
     count, first = owner.places.axes["t"], owner.first_thread
-    return (f"threads T{first} to T{first + count - 1}" if count > 1 else f"T{first}", owner.source, str(owner))
+    threads = f"threads T{first} to T{first + count - 1}" if count > 1 else f"T{first}"
+    return (threads if owner.threaded else made.writer.unit, owner.source, str(owner))
 
 
 def _reader(made: Handoff) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Instructions and copies as pictures: Tensor Memory accesses, ldmatrix, MMA operands, tiled copies.
+"""Copies and MMAs as pictures: ldmatrix, operands and accumulators, tiled copies, tiled MMAs.
 
 Each is drawn from the layouts that its own record holds; nothing about an instruction is known here.
 """
@@ -10,63 +10,13 @@ from dataclasses import replace
 from itertools import product as product_of
 from typing import Any
 
-from layoutlab.draw.picture import Band, Items, Line, Picture
-from layoutlab.draw.views import (
-    OWNER,
-    TMEM_COLUMN_BITS,
-    WHOLE,
-    Choice,
-    as_grid,
-    by_owner,
-    chosen,
-    grid_shape,
-    kept,
-    locations,
-    memory_panel,
-    ownership_items,
-    ownership_picture,
-    shared,
-    tile_panel,
-    tmem_panel,
-    with_places,
-    with_warps,
-)  # fmt: skip
+from layoutlab.draw.items import WHOLE, Choice, by_owner, chosen, kept, with_warps
+from layoutlab.draw.layouts import ownership_items, ownership_picture
+from layoutlab.draw.panels import OWNER, shared, tile_panel
+from layoutlab.draw.picture import Band, Items, Picture
 from layoutlab.errors import LayoutError
 from layoutlab.int_tuple import flatten, modes, product
 from layoutlab.layout import Layout
-
-LANE_STEP = 1 << 16  # columns from one lane's address to the next one's
-_SHORT = {"cta": "cta", "lane": "L", "column": "C", "byte": "", "location": ""}
-REGISTER: tuple[Line, ...] = ((("T", "thread"),), (("R", "value"),))
-
-
-def tmem_atom_picture(atom: Any, choice: Choice = WHOLE) -> Picture:
-    """A tcgen05.ld or st of one warp: lanes and columns of Tensor Memory, each word its thread and register.
-
-    >>> from layoutlab.atoms.tmem import TmemAtom
-    >>> picture = tmem_atom_picture(TmemAtom("ld", "16x256b", 1))
-    >>> picture.panels[0].text(picture.items, 2)
-    ['T1', 'R0']
-    """
-    table = atom.word_map()
-    threads, registers = table.extents["t"], table.extents["r"]
-    found = [table(t=t, r=r) for t in range(threads) for r in range(registers)]
-    items: Items = {
-        "thread": [t for t in range(threads) for _ in range(registers)],
-        "value": list(range(registers)) * threads,
-        "lane": [w["lane"] for w in found],
-        "column": [w["column"] for w in found],
-        "bit": [w["column"] * TMEM_COLUMN_BITS for w in found],
-    }
-    items = kept(with_warps(items), choice, "lane", "column")
-    panel = tmem_panel(
-        items, TMEM_COLUMN_BITS, REGISTER, "Tensor Memory of one warp: each word its thread and register"
-    )
-    shown = Picture(
-        choice.title or str(atom), items, [panel], choice.colour or "thread", coordinate=("lane", "column"), bits=32,
-        words={"value": "register"},
-    )  # fmt: skip
-    return chosen(shown, choice)
 
 
 def matrix_copy_picture(copy: Any, choice: Choice = WHOLE) -> Picture:
@@ -191,38 +141,9 @@ def _operands_picture(found: dict[str, Items], choice: Choice, title: str) -> Pi
         panels,
         choice.colour or by_owner(items),
         tuple(f"{p.title[0]}: {note}" for p in panels for note in shared(p)),
-        coordinate=("operand", "m", "n", "k"),
+        coordinate=("m", "n", "k"),
+        words={"operand": ""},
     )
-    return chosen(picture, choice)
-
-
-def tmem_layout_picture(layout: Any, bits: int, choice: Choice = WHOLE, title: str = "") -> Picture:
-    """A fragment in Tensor Memory: its coordinates, and the lanes and columns where they lie.
-
-    Locations count elements of `bits` bits as CuTe's TMEM pointers do: a lane is 65536 columns of 32 bits further on.
-    """
-    grid = as_grid(layout)
-    found = locations(grid)
-    rows, cols = grid_shape(grid)
-    lane = LANE_STEP * TMEM_COLUMN_BITS // bits
-    items: Items = {
-        "row": [i % rows for i in range(rows * cols)],
-        "col": [i // rows for i in range(rows * cols)],
-        "lane": [v // lane for v in found],
-        "column": [v % lane * bits // TMEM_COLUMN_BITS for v in found],
-        "bit": [v % lane * bits for v in found],
-    }
-    items = kept(items, choice, "row", "col")
-    cell: tuple[Line, ...] = ((("L", "lane"),), (("C", "column"),))
-    where: tuple[Line, ...] = ((("", "row"), (",", "col")),)
-    panels = [
-        tile_panel(items, "row", "col", cell, f"{rows} x {cols} coordinates, each its lane and column"),
-        tmem_panel(items, bits, where, "Tensor Memory: lanes and columns, each cell its (row, col)"),
-    ]
-    picture = Picture(
-        choice.title or title or str(layout), items, panels, choice.colour or "column // 8",
-        coordinate=("row", "col"), bits=bits,
-    )  # fmt: skip
     return chosen(picture, choice)
 
 
@@ -240,93 +161,6 @@ def tiled_copy_picture(copy: Any, choice: Choice = WHOLE) -> Picture:
         tile = tuple(sizes) if len(sizes) == 2 else (threads, total // threads) if total % threads == 0 else (1, total)
     title = choice.title or f"{_first_line(copy)}: {copy.tv} over {copy.tiler}"
     return ownership_picture(copy.tv, tile, replace(choice, title=title))
-
-
-def map_picture(table: Any, choice: Choice = WHOLE) -> Picture:
-    """A table of digits over one or two axes: its indices, and the memory where it gives bytes, bits or lanes."""
-    items, (row, col), bits = _indexed(table, choice)
-    items = kept(items, choice, row, col)
-    out = [o for o in table.rows if o in items and not (o == "bit" and {"byte", "column"} & items.keys())]
-    out += ["column"] if "column" in items and "column" not in out else []
-    out = [o for o in out if o != "cta" or len(set(items["cta"])) > 1]
-    lines: tuple[Line, ...] = tuple(((_SHORT.get(o, o[0].upper()), o),) for o in out[:3])
-    panels = [tile_panel(items, row, col, lines, f"{row} x {col}, each cell its {', '.join(out)}")]
-    where: tuple[Line, ...] = tuple(((a[0], a),) for a in (row, col) if a in table.extents)
-    if "lane" in items:
-        panels += _tmem_panels(items, bits, where)
-    elif "byte" in items:
-        panels.append(memory_panel(items, bits, where, "memory: rows of 128 bytes under 32 banks"))
-    colour = choice.colour or ("chunk" if "chunk" in items else f"{row} // 16" if "lane" in items else out[0])
-    picture = Picture(choice.title or str(table), items, panels, colour, coordinate=tuple(table.extents), bits=bits)
-    return chosen(picture, choice)
-
-
-def _indexed(table: Any, choice: Choice) -> tuple[Items, tuple[str, str], int]:
-    """Every index of a table with its outputs; the row and column axes; the bits of an element in memory."""
-    import numpy as np
-
-    axes = list(table.extents)
-    if len(axes) not in (1, 2):
-        raise LayoutError(f"this map takes {', '.join(axes)}: a grid has one or two axes")
-    grids = np.meshgrid(*(np.arange(table.extents[a]) for a in axes), indexing="ij")
-    index = {a: g.ravel() for a, g in zip(axes, grids, strict=True)}
-    outputs = {o: np.broadcast_to(x, grids[0].size) for o, x in table(**index).items()}
-    items: Items = {name: values.tolist() for name, values in {**index, **outputs}.items()}
-    row, col = axes if len(axes) == 2 else ("row", axes[0])
-    items.setdefault(row, [0] * len(items[col]))
-    bits = choice.bits or 8
-    if "lane" in items:
-        if "bit" in items:
-            items["column"] = [b // TMEM_COLUMN_BITS for b in items["bit"]]
-            bits = choice.bits or min(b for b in items["bit"] if b)
-        else:
-            items["bit"] = [c * TMEM_COLUMN_BITS for c in items["column"]]
-            bits = TMEM_COLUMN_BITS
-    elif "bit" in items:
-        items["byte"] = [b // 8 for b in items["bit"]]
-    return (with_places(items) if "byte" in items else items), (row, col), bits
-
-
-def _tmem_panels(items: Items, bits: int, where: tuple[Line, ...]) -> list[Any]:
-    """The Tensor Memory of each CTA."""
-    ctas = sorted(set(items.get("cta", [0])))
-    panels = []
-    for cta in ctas:
-        mine = [c == cta for c in items.get("cta", [0] * len(items["lane"]))]
-        there = {**items, "lane": [x if here else -1 for x, here in zip(items["lane"], mine, strict=True)]}
-        name = f" of CTA {cta}" if len(ctas) > 1 else ""
-        panel = tmem_panel(there, bits, where, f"Tensor Memory{name}: lanes and columns")
-        panels.append(replace(panel, name=f"memory{cta}") if len(ctas) > 1 else panel)
-    return panels
-
-
-def tmem_buffers_picture(buffers: Any, choice: Choice = WHOLE) -> Picture:
-    """Which buffers have which columns of Tensor Memory: a row for each buffer, a cell for 16 columns.
-
-    >>> from layoutlab.atoms.tmem_buffers import Buffer, TmemBuffers
-    >>> picture = tmem_buffers_picture(TmemBuffers((Buffer("S", 0, 128), Buffer("P", 32, 64, over=("S",)))))
-    >>> picture.panels[0].row_axis.labels
-    ['S', 'P']
-    """
-    named = list(buffers.buffers)
-    unit = 16
-    items: dict[str, list[int]] = {"buffer": [], "cell": [], "column": [], "end": []}
-    for number, buffer in enumerate(named):
-        for cell in range(buffer.first // unit, -(-buffer.end // unit)):
-            items["buffer"].append(number)
-            items["cell"].append(cell)
-            items["column"].append(max(cell * unit, buffer.first))
-            items["end"].append(min((cell + 1) * unit, buffer.end))
-    title = f"columns of Tensor Memory, {unit} to a cell: each cell the first column and the one after the last"
-    panel = tile_panel({**items}, "buffer", "cell", ((("", "column"),), (("", "end"),)), title, "memory")
-    labels = [buffer.name for buffer in named]
-    panel = replace(
-        panel, row_axis=replace(panel.row_axis, labels=labels),
-        col_axis=replace(panel.col_axis, name="column", labels=(), every=128 // unit),
-    )  # fmt: skip
-    over = [f"{b.name} lies over {', '.join(b.over)}, which has been read by then" for b in named if b.over]
-    picture = Picture(choice.title or "Tensor Memory", dict(items), [panel], choice.colour or "buffer", tuple(over))
-    return chosen(picture, choice)
 
 
 def _first_line(record: Any) -> str:

@@ -135,10 +135,11 @@ def _place(h: Handoff, t: int, v: int) -> Place:
     coordinate = {a: int(x) for a, x in h.writer.owner.places.at(t=t, v=v).items()}
     wrote = {o: int(x) for o, x in h.writer.write.at(t=t, v=v).items()}
     read = {o: int(x) for o, x in h.reader.read.at(**coordinate).items()}
-    thread = t + h.writer.owner.first_thread
+    owner = h.writer.owner
+    named = owner.named({"t": t, "v": v})
     return Place(
         ", ".join(f"{a}={x}" for a, x in coordinate.items()),
-        f"T{thread} V{v} of warp {thread // 32}",
+        f"{named} of warp {(t + owner.first_thread) // 32}" if owner.threaded else f"{h.writer.unit} {named}",
         _told(Location(h.writer.space, wrote)),
         _told(Location(h.reader.space, read)),
         wrote == read and h.writer.space == h.reader.space,

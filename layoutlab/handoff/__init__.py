@@ -11,6 +11,7 @@ True
 from __future__ import annotations
 
 from layoutlab.atoms.descriptors import SmemDescriptor
+from layoutlab.handoff.boxes import tma_load, tma_store
 from layoutlab.handoff.core import (
     Case,
     Handoff,
@@ -24,11 +25,11 @@ from layoutlab.handoff.core import (
     handoff,
     verify,
 )
-from layoutlab.handoff.reader import Reader, declared, umma_a, umma_a_tmem, wgmma_a
+from layoutlab.handoff.reader import Reader, declared, umma_a, umma_a_tmem, umma_b, umma_d, wgmma_a
 from layoutlab.handoff.storage import Smem, Tmem, smem, tmem
 from layoutlab.handoff.tile import Tile
 from layoutlab.handoff.verdict import Claim, Location, Refuted, Verdict, Witness
-from layoutlab.handoff.writer import Owner, Writer, owned, store, tcgen05_ld, wgmma_c
+from layoutlab.handoff.writer import Owner, Writer, owned, store, tcgen05_ld, tmem_store, wgmma_c
 
 __all__ = [
     "Case",
@@ -58,9 +59,14 @@ __all__ = [
     "smem",
     "store",
     "tcgen05_ld",
+    "tma_load",
+    "tma_store",
     "tmem",
+    "tmem_store",
     "umma_a",
     "umma_a_tmem",
+    "umma_b",
+    "umma_d",
     "verify",
     "wgmma_a",
     "wgmma_c",

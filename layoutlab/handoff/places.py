@@ -102,6 +102,15 @@ class Places:
             self.plus + plus,
         )
 
+    def shifted(self, out: str, by: int) -> Places:
+        """One of several outputs with a constant added to it."""
+        return Places(
+            self.axes,
+            self.outputs,
+            lambda: self.table.plus(out, by),
+            lambda **index: {name: value + by * (name == out) for name, value in self.at(**index).items()},
+        )
+
     def swizzled(self, swizzle: Swizzle | None) -> Places:
         """The only output swizzled, in its own unit."""
         if swizzle is None or not swizzle.bits:

@@ -135,6 +135,36 @@ def tmem():
                     tried("tmem", f"f8.32.{tail}", tmem_facts, make, a_tmem)
 
 
+TRANSFERS = [
+    (direction, shape, repeat)
+    for direction in ("Ld", "St")
+    for shape, most in (("32x32b", 128), ("16x64b", 64), ("16x128b", 32), ("16x256b", 16), ("16x32bx2", 64))
+    for repeat in tcgen05.Repetition
+    if repeat.value <= most
+]
+
+
+def transfer_facts(op, accumulator):
+    copy = tcgen05.make_tmem_copy(cute.make_copy_atom(op, F32), accumulator)
+    registers = copy.layout_dst_tv_tiled if "Ld" in type(op).__name__ else copy.layout_src_tv_tiled
+    return {"tiler": copy.tiler_mn[0], "tv": registers}
+
+
+@cute.jit
+def transfers():
+    """Tiled copies of an accumulator by each shape of load and store: over its rows, and 128 columns."""
+    from cutlass.utils import blackwell_helpers
+
+    K, ONE = cute.nvgpu.OperandMajorMode.K, tcgen05.CtaGroup.ONE
+    for rows in (64, 128):
+        mma = blackwell_helpers.make_trivial_tiled_mma(F16, F16, K, K, F32, ONE, (rows, 128))
+        accumulator = mma.make_fragment_C(mma.partition_shape_C((rows, 128)))
+        for direction, shape, repeat in TRANSFERS:
+            name = f"{rows}.{direction.lower()}.{shape}.x{repeat.value}"
+            make = (getattr(tcgen05, f"{direction}{shape}Op"), repeat)
+            tried("transfer", name, transfer_facts, make, accumulator)
+
+
 def scale_facts(op, vector, steps):
     """Scale factors in global, shared and Tensor Memory, for a tile of one instruction's rows and `steps` K steps."""
     mma = cute.make_tiled_mma(op)
@@ -249,7 +279,7 @@ def descriptors():
                     say("descriptor", word=f"{constant[register] & (1 << 64) - 1:#x}", **fact)
 
 
-GROUPS = [copies, warp_mmas, wgmmas, tmem, scales, idescs, descriptors, layouts_a]
+GROUPS = [copies, warp_mmas, wgmmas, tmem, transfers, scales, idescs, descriptors, layouts_a]
 
 if __name__ == "__main__":
     next(group for group in GROUPS if group.__name__ == sys.argv[1])()

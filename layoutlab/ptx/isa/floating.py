@@ -108,6 +108,25 @@ def _arithmetic32(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
     return _run(target, sources, lambda *v: function(*v, mode), q["type"], ftz, _finish(ftz, saturate))
 
 
+@instruction(
+    f"add {_ROUND} .sat? .f32 .narrow:f16|bf16", f"sub {_ROUND} .sat? .f32 .narrow:f16|bf16",
+    "fma .round:rn|rz|rm|rp .sat? .f32 .narrow:f16|bf16",
+)  # fmt: skip
+def _mixed(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
+    """float32 arithmetic whose first operand (for fma, first two) is a 16-bit number, taken exactly."""
+    name, mode, kind = ins.opcode.split(".")[0], q.get("round", "rn"), q["narrow"]
+    d.expect(ins, 4 if name == "fma" else 3)
+    target, last = d.destination(ins.operands[0], 32), d.slot(ins.operands[-1], 32)
+    narrow_slots = [d.slot(o, 16) for o in ins.operands[1:-1]]
+    function, finish = _F32[name], _finish(False, "sat" in q)
+
+    def run(f: Frame) -> None:
+        result = function(*(decode(kind, f.u16[s]) for s in narrow_slots), f.f32[last], mode)
+        f.put(f.f32[target], result if finish is None else finish(result))
+
+    return run
+
+
 def _fast(view: str, function: Any, d: int, a: int, b: int) -> Op:
     if view == "f32":
 

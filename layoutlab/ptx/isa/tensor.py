@@ -61,7 +61,8 @@ class Box:
     def chunks(self, at: int) -> Array:
         """The number of the shared chunk of each 16 bytes of the box at a shared address."""
         row_bytes = self.shape[-1]
-        return chunk_addresses(self.tensor.box_bytes // row_bytes, row_bytes, at, self.tensor.swizzle)
+        rows = self.tensor.box_bytes // row_bytes
+        return chunk_addresses(rows, row_bytes, at, self.tensor.swizzle, self.tensor.swizzle_atom)
 
     @property
     def span(self) -> int:
@@ -99,11 +100,13 @@ class Box:
 
 
 @lru_cache(maxsize=512)
-def chunk_addresses(rows: int, row_bytes: int, at: int, swizzle: int) -> Array:
+def chunk_addresses(rows: int, row_bytes: int, at: int, swizzle: int, atom: int) -> Array:
     """The number of the 16-byte shared chunk that each 16 bytes of a box occupy."""
     width = rules.TENSOR_MAP_SWIZZLE[(0, 32, 64, 128).index(swizzle)]
     start = at + rules.box_row_pitch(row_bytes, width) * np.arange(rows, dtype=np.int64)[:, None]
-    return np.asarray(rules.swizzle(start + 16 * np.arange(row_bytes // 16), width) >> 4).reshape(-1)
+    linear = start + 16 * np.arange(row_bytes // 16)
+    placed = rules.swizzle_32b_atoms(linear) if atom == 32 else rules.swizzle(linear, width)
+    return np.asarray(placed >> 4).reshape(-1)
 
 
 def read_map(wave: Wave, pointer: int, ins: Instruction) -> TensorMap:
