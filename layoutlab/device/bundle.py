@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from layoutlab.device import runner
 from layoutlab.errors import LayoutError
 
 WORD = 8
+MAP_BYTES = 64  # of a tensor map's 128 that mean something (layoutlab.ptx.tma)
 # Two sets of addresses, no difference of which is that of another pair; both fit a tensor map's 57 bits.
 FIRST_ADDRESS, FIRST_STEP = 0x0000_7A11_0000_0000, 0x0000_0001_1000_0000
 OTHER_ADDRESS, OTHER_STEP = 0x0000_1B4D_7000_0000, 0x0000_0003_5000_0000
@@ -77,7 +78,7 @@ def described_launch(call: Call) -> dict[str, Any]:
         {name: start + i * step for i, name in enumerate(call.tensors)}
         for start, step in ((FIRST_ADDRESS, FIRST_STEP), (OTHER_ADDRESS, OTHER_STEP))
     )
-    first, other = call.captured(one, call.scalars), call.captured(two, call.scalars)
+    first, other = (_without_padding(call.captured(addresses, call.scalars)) for addresses in (one, two))
     _same_geometry(first, other)
     addresses = [
         word
@@ -93,11 +94,18 @@ def described_launch(call: Call) -> dict[str, Any]:
         "block": list(first.block),
         "cluster": list(first.cluster),
         "shared_bytes": first.shared_bytes,
-        "attributes": {str(kind): value.hex() for kind, value in first.attributes.items()},
+        "attributes": meaningful(first.attributes),
         "parameters": [p.hex() for p in first.params],
         "addresses": addresses,
         "scalars": [_scalar(call, first, one, name, value) for name, value in call.scalars.items()],
     }
+
+
+def _without_padding(launch: Launch) -> Launch:
+    """The launch with the second half of its tensor maps zero: host code leaves there what its stack held."""
+    maps = launch.tensor_maps
+    params = (p[:MAP_BYTES] + bytes(len(p) - MAP_BYTES) if i in maps else p for i, p in enumerate(launch.params))
+    return replace(launch, params=tuple(params))
 
 
 def address_words(
@@ -135,16 +143,23 @@ def address_words(
     return found
 
 
+def meaningful(attributes: Mapping[int, bytes]) -> dict[str, str]:
+    """Launch attributes without the bytes of their 64 that mean nothing, which host code leaves as they were."""
+    sizes = {runner.COOPERATIVE: 4, runner.CLUSTER: 12, runner.SERIALIZATION: 4}
+    return {str(kind): value[: sizes.get(kind, len(value))].hex() for kind, value in attributes.items()}
+
+
 def _same_geometry(first: Launch, other: Launch) -> None:
     for name in ("kernel", "grid", "block", "cluster", "shared_bytes", "attributes"):
-        if getattr(first, name) != getattr(other, name):
+        a, b = getattr(first, name), getattr(other, name)
+        if (meaningful(a) != meaningful(b)) if name == "attributes" else a != b:
             raise LayoutError(f"the launch's {name} changes with the addresses: a bundle cannot describe it")
 
 
 def _scalar(call: Call, first: Launch, addresses: Mapping[str, int], name: str, value: int) -> dict[str, Any]:
     """Where a scalar lies: the only parameter whose bytes change with it, and its value before and after."""
     changed = value ^ 0x55
-    other = call.captured(addresses, {**call.scalars, name: changed})
+    other = _without_padding(call.captured(addresses, {**call.scalars, name: changed}))
     differing = [i for i, (a, b) in enumerate(zip(first.params, other.params, strict=True)) if a != b]
     if len(differing) != 1:
         raise LayoutError(f"the scalar {name} changes the parameters {differing}, not one")
