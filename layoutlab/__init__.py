@@ -80,6 +80,8 @@ from layoutlab.handoff import (
     umma_d,
     umma_out,
     verify,
+    wgmma_a,
+    wgmma_c,
 )
 from layoutlab.int_tuple import Basis, compatible, congruent, weakly_congruent
 from layoutlab.layout import Layout, make_identity_layout, make_layout
@@ -186,6 +188,8 @@ __all__ = [
     "verify",
     "wavefronts",
     "weakly_congruent",
+    "wgmma_a",
+    "wgmma_c",
     "zipped_divide",
     "zipped_product",
 ]
