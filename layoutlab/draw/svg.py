@@ -319,7 +319,7 @@ def legend_of(picture: Picture) -> list[tuple[int | str, str]]:
     out: list[tuple[int | str, str]] = []
     kinds = sorted(set(picture.classes()))
     if len(kinds) > 1:
-        out.append(("text", f"colour: {picture.colour}"))
+        out.append(("text", f"colour: {picture.words.get(picture.colour) or picture.colour}"))
         out += [(kind, "none" if kind == NOTHING else str(kind)) for kind in kinds[:SWATCHES]]
         if len(kinds) > SWATCHES:
             out.append(("text", f"… {kinds[-1]}, in turn"))
