@@ -141,7 +141,7 @@ def tiled_copy_picture(copy: Any, choice: Choice = WHOLE) -> Picture:
 
 
 def copy_atom_picture(atom: Any, choice: Choice = WHOLE) -> Picture:
-    """A copy instruction: its elements in its own order, 32 to a row, with the thread that reads and that writes each."""
+    """A copy instruction: its elements in its own order, 32 to a row, with the threads that read and write each."""
     tables = {}
     for side, layout in (("source", atom.src), ("destination", atom.dst)):
         found = ownership_items(layout, (1 << 62,), ("index",))
