@@ -36,6 +36,10 @@ class Reader:
     code: str
     space: str = "smem"
     rules: Callable[[], list[Rule]] = field(default=_no_rules, repr=False)
+    rows: Places | None = None
+    """Of ldmatrix: (t, instruction) -> the bit that a lane points at."""
+    op: str = ""
+    """Of ldmatrix: its name, `ldmatrix.x4`."""
 
     def location(self, outputs: dict[str, int]) -> Location:
         return Location(self.space, outputs)

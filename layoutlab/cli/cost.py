@@ -1,0 +1,84 @@
+"""`layoutlab cost`: shared-memory wavefronts of each instruction, the widest vector, and a better swizzle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from layoutlab.errors import LayoutError
+
+_EPILOG = """\
+examples:
+  layoutlab cost sP                                     the stores of a named handoff, and ldmatrix where it reads
+  layoutlab cost sP --set store=composition --suggest   the Swizzle<B,M,S> with the fewest wavefronts
+  layoutlab cost my_layouts.py:p_tile
+  layoutlab cost '(32,32):(32,1)' --bits 32             (thread, value) -> element: one load a value
+  layoutlab cost 'S<3,3,3> o 0 o (8,64):(64,1)' --bits 16 --op ldmatrix.x1
+  layoutlab cost '(128,128):(128,1)' --bits 16 --width 16 --op store
+
+An expression is a (thread, value) layout of element offsets; its swizzle counts elements, as the layout does, unless it
+says its unit (S<3,4,3>[8b]) or --swizzle-unit bytes is given, as CuTe DSL prints a swizzle beside a pointer.
+ldmatrix and stmatrix take a row of 16 bytes from each of 8, 16 or 32 threads.
+
+exit status: 0; 2 where nothing can be counted
+"""
+
+OPS = ("load", "store", *(f"{m}.x{n}" for m in ("ldmatrix", "stmatrix") for n in (1, 2, 4)))
+
+
+def add(subparsers: Any) -> None:
+    """Adds the command's parser."""
+    import argparse
+
+    parser = subparsers.add_parser(
+        "cost",
+        description="Counts the shared-memory wavefronts of a handoff's instructions, or of a layout's, warp by warp.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("target", metavar="NAME|FILE.py[:NAME]|EXPR", help="a handoff, or a (thread, value) layout")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting; may be repeated")
+    parser.add_argument("--bits", type=int, help="of an expression: an element's width, 8 to 128 (default 32)")
+    parser.add_argument("--width", type=int, help="bytes that a lane moves; by default as declared, or an element")
+    parser.add_argument("--op", choices=OPS, help="of an expression: the instruction (default load)")
+    parser.add_argument("--swizzle-unit", choices=["elements", "bytes"], default="elements", help="of an expression's")
+    parser.add_argument("--suggest", action="store_true", help="search Swizzle<B,M,S> over all accesses at once")
+    parser.add_argument("--json", action="store_true", help="print one JSON object; a list for several handoffs")
+
+
+def run(args: Any) -> int:
+    """Counts and prints."""
+    from layoutlab.cli.words.costs import as_json, costs_of_expression, costs_of_handoff, report
+
+    costs = []
+    for name, h in _handoffs(args):
+        if args.bits or args.op:
+            raise LayoutError(f"{name} says its own width and instructions: --bits and --op are for an expression")
+        costs.append(costs_of_handoff(h, args.width and 8 * args.width, args.suggest))
+    if not costs:
+        bits, op = args.bits or 32, args.op or "load"
+        costs.append(costs_of_expression(args.target, bits, args.width, op, args.swizzle_unit, args.suggest))
+    if args.json:
+        import json
+
+        from layoutlab.cli import stamp
+
+        objects = [{**stamp(), **as_json(cost)} for cost in costs]
+        print(json.dumps(objects[0] if len(objects) == 1 else objects, indent=2))
+    else:
+        print("\n\n".join(map(report, costs)))
+    return 0
+
+
+def _handoffs(args: Any) -> list[tuple[str, Any]]:
+    """The handoffs that the target names; none where it is an expression."""
+    from layoutlab.catalogue import CATALOGUE
+    from layoutlab.catalogue.files import find, made
+    from layoutlab.cli.verify import chosen_for, settings_of
+
+    if args.target not in CATALOGUE and ".py" not in args.target and not args.target.isidentifier():
+        if args.set:
+            raise LayoutError("--set is for a handoff's settings, and an expression has none")
+        return []
+    functions = find(args.target)
+    chosen = settings_of(args.set)
+    return [(f.__name__, made(f, lambda f=f: f(**chosen_for(f, chosen, functions)))) for f in functions]
