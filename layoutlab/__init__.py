@@ -1,5 +1,7 @@
 """layoutlab: does every element land where it will be read?"""
 
+from typing import TYPE_CHECKING, Any
+
 from layoutlab.algebra import (
     append,
     append_ones,
@@ -52,8 +54,6 @@ from layoutlab.handoff import (
     SmemDescriptor,
     Tile,
     Verdict,
-    assert_covered,
-    assert_exclusive,
     assert_inside,
     assert_legal,
     assert_placed,
@@ -80,12 +80,23 @@ from layoutlab.handoff import (
     umma_d,
     umma_out,
     verify,
+    wgmma_a,
+    wgmma_c,
 )
 from layoutlab.int_tuple import Basis, compatible, congruent, weakly_congruent
 from layoutlab.layout import Layout, make_identity_layout, make_layout
 from layoutlab.swizzle import ComposedLayout, Swizzle
 from layoutlab.symbol import Sym
 from layoutlab.text import parse
+
+if TYPE_CHECKING:
+    from layoutlab.guard.asserts import (
+        assert_conflict_free,
+        assert_covers,
+        assert_injective,
+        assert_same_function,
+        assert_vector_width,
+    )
 
 __all__ = [
     "Basis",
@@ -101,12 +112,15 @@ __all__ = [
     "Verdict",
     "append",
     "append_ones",
-    "assert_covered",
-    "assert_exclusive",
+    "assert_conflict_free",
+    "assert_covers",
+    "assert_injective",
     "assert_inside",
     "assert_legal",
     "assert_placed",
     "assert_proved",
+    "assert_same_function",
+    "assert_vector_width",
     "blocked_product",
     "coalesce",
     "compare",
@@ -174,9 +188,31 @@ __all__ = [
     "verify",
     "wavefronts",
     "weakly_congruent",
+    "wgmma_a",
+    "wgmma_c",
     "zipped_divide",
     "zipped_product",
 ]
+
+
+_LATER = {
+    "assert_conflict_free": "layoutlab.guard.asserts",
+    "assert_covers": "layoutlab.guard.asserts",
+    "assert_injective": "layoutlab.guard.asserts",
+    "assert_same_function": "layoutlab.guard.asserts",
+    "assert_vector_width": "layoutlab.guard.asserts",
+}
+"""Names of higher layers, whose modules are imported when the name is first used."""
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name == "replay":  # the module is itself callable, as the function in it
+        return import_module("layoutlab.replay")
+    if name not in _LATER:
+        raise AttributeError(f"module 'layoutlab' has no attribute {name!r}")
+    return getattr(import_module(_LATER[name]), name)
 
 
 def _repr_svg_(self: object) -> str | None:

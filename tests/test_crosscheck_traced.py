@@ -33,6 +33,10 @@ def test_every_kind_of_variant_has_the_models_maps_and_verdict():
     ]
     variants += [{"base": 528, "write_swizzle": swizzle, "k_order": "012"} for swizzle in swizzles]
     variants += [{"base": 528, "store": store} for store in STORES]
+    variants += [
+        {"store": "tiled_copy_c", "write_swizzle": swizzle, "kv": 64, "head_dim": head_dim}
+        for swizzle, head_dim in itertools.product(swizzles, (128, 256))
+    ]
     variants.append({"first_warp": 1})
     verdicts = set()
     for settings, trace in zip(variants, trace_many(variants), strict=True):
@@ -45,7 +49,7 @@ def test_every_kind_of_variant_has_the_models_maps_and_verdict():
         ]
         assert told[0] == told[1], settings
         verdicts.add(tuple(verdict for _, verdict, _ in told[0]))
-    assert len(variants) == 90
+    assert len(variants) == 98
     assert len(verdicts) > 4  # proved ones, and refutations of several kinds
 
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import laws
-import oracles
 import pytest
+import strangers
 from hypothesis import HealthCheck, given, settings
 from known_disagreements import KNOWN, Disagreement
 from operands import Call, calls
-from oracles import Answer, ask, expression
+from strangers import Answer, ask, expression
 
 from layoutlab import Layout, LayoutError
 
@@ -41,6 +41,7 @@ OPERATIONS = [
     "recast_layout",
 ]
 REGROUPS = {f"{how}_{what}": f"logical_{what}" for how in ("zipped", "tiled", "flat") for what in ("divide", "product")}
+REGROUPS |= {"blocked_product": "logical_product", "raked_product": "logical_product"}
 LACKS = {
     "dsl": set[str](),
     "pycute": {
@@ -79,7 +80,7 @@ def judged(oracle: str, operation: str, args: tuple[Any, ...], text: str) -> str
 def compared(operation: str, args: tuple[Any, ...]) -> list[str]:
     """The oracles that say the same; refuses a disagreement of a kind that is not listed."""
     text, same = expression(operation, *args), []
-    for oracle in oracles.ORACLES:
+    for oracle in strangers.ORACLES:
         if operation in LACKS[oracle]:
             continue
         kind = judged(oracle, operation, args, text)
@@ -100,7 +101,7 @@ def test_answers_are_the_same_or_the_disagreement_is_known(operation: str) -> No
         counts.update(compared(*call))
 
     compare()
-    for oracle in oracles.ORACLES:
+    for oracle in strangers.ORACLES:
         assert counts[oracle] > 20 or operation in LACKS[oracle], f"{oracle} agreed {counts[oracle]} times"
 
 
@@ -221,7 +222,7 @@ def test_known_disagreement(known: Disagreement) -> None:
 def arguments(text: str) -> tuple[Any, ...]:
     """The arguments of a call, as layoutlab's objects."""
     inside = text[text.index("(") :]
-    value = eval(f"(lambda *args: args){inside}", dict(oracles.OURS))
+    value = eval(f"(lambda *args: args){inside}", dict(strangers.OURS))
     assert isinstance(value, tuple)
     return value
 
@@ -236,16 +237,16 @@ def fresh_answers() -> Iterator[None]:
 @pytest.mark.usefixtures("fresh_answers")
 def test_a_disagreement_that_is_not_listed_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """The planted fault: an oracle that is wrong about something else."""
-    assert compared("coalesce", (Layout((2, 2), (1, 2)),)) == list(oracles.ORACLES)
+    assert compared("coalesce", (Layout((2, 2), (1, 2)),)) == list(strangers.ORACLES)
     ask.cache_clear()
-    monkeypatch.setitem(oracles.PYCUTE, "coalesce", lambda a: oracles.PYCUTE["L"](a.size(), 7))
+    monkeypatch.setitem(strangers.PYCUTE, "coalesce", lambda a: strangers.PYCUTE["L"](a.size(), 7))
     with pytest.raises(AssertionError, match="pycute wrong"):
         compared("coalesce", (Layout((2, 2), (1, 2)),))
 
 
 @pytest.mark.usefixtures("fresh_answers")
 def test_a_wrong_answer_of_ours_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(oracles.OURS, "right_inverse", lambda a: Layout(a.size(), 1))
+    monkeypatch.setitem(strangers.OURS, "right_inverse", lambda a: Layout(a.size(), 1))
     with pytest.raises(AssertionError, match=r"A\(R\(1\)\) = 2"):
         compared("right_inverse", (Layout(4, 2),))
 
@@ -255,7 +256,7 @@ def test_a_refusal_of_ours_where_there_is_a_result_is_seen(monkeypatch: pytest.M
     def refuse(a: Layout) -> Layout:
         raise LayoutError("no")
 
-    monkeypatch.setitem(oracles.OURS, "right_inverse", refuse)
+    monkeypatch.setitem(strangers.OURS, "right_inverse", refuse)
     with pytest.raises(AssertionError, match="dsl finds 4:1, which is right"):
         compared("right_inverse", (Layout(4, 1),))
 
@@ -267,8 +268,8 @@ def test_the_worker_survives_a_call_that_kills_it() -> None:
 
 
 def test_a_missing_oracle_is_no_skip(monkeypatch: pytest.MonkeyPatch) -> None:
-    worker = oracles.DslWorker()
-    monkeypatch.setattr(oracles.sys, "executable", "/bin/false")
+    worker = strangers.DslWorker()
+    monkeypatch.setattr(strangers.sys, "executable", "/bin/false")
     with pytest.raises((ImportError, AssertionError)):
         answer = worker.ask("L(4)")
         assert answer.refused is None, answer
@@ -280,5 +281,5 @@ def test_our_refusals_are_sentences() -> None:
     for known in KNOWN:
         if known.ours is None:
             with pytest.raises(LayoutError) as refusal:
-                eval(known.expression, dict(oracles.OURS))
+                eval(known.expression, dict(strangers.OURS))
             assert len(str(refusal.value).split()) > 5

@@ -13,6 +13,7 @@ from layoutlab.catalogue.orescale import oRescale
 from layoutlab.catalogue.rs_reuse import rs_reuse
 from layoutlab.catalogue.sk import sK
 from layoutlab.catalogue.sp import sP
+from layoutlab.catalogue.sp90 import sP90
 from layoutlab.catalogue.sq import sQ
 from layoutlab.catalogue.sv import sV
 from layoutlab.catalogue.tp import tP
@@ -20,10 +21,10 @@ from layoutlab.errors import LayoutError
 from layoutlab.handoff.core import HandoffFunction
 from layoutlab.handoff.settings import nearest
 
-__all__ = ["CATALOGUE", "epilogue", "ldsm", "named", "oRescale", "rs_reuse", "sK", "sP", "sQ", "sV", "tP"]
+__all__ = ["CATALOGUE", "epilogue", "ldsm", "named", "oRescale", "rs_reuse", "sK", "sP", "sP90", "sQ", "sV", "tP"]
 
 CATALOGUE: dict[str, HandoffFunction] = {
-    function.__name__: function for function in (sP, tP, sQ, sK, sV, oRescale, epilogue, ldsm, rs_reuse)
+    function.__name__: function for function in (sP, tP, sQ, sK, sV, oRescale, epilogue, ldsm, rs_reuse, sP90)
 }
 
 

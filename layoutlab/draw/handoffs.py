@@ -6,6 +6,7 @@ as an arrow from where the element was written to where it is read.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,6 +24,11 @@ WORDS = {
     "bit": "", "read_bit": "",
 }  # fmt: skip
 """What people call a column; nothing for one that they need not see."""
+
+BOXES = {"thread": "box", "value": "element"}
+"""What they call it where no threads write, but TMA."""
+
+BOX_OWNER: tuple[Line, ...] = ((("B", "thread"),), (("E", "value"),))
 
 CORE_ROWS = 8
 """Rows of a core matrix; each is 16 bytes."""
@@ -53,7 +59,7 @@ def handoff_picture(what: Handoff | Verdict, choice: Choice = WHOLE) -> Picture:
         title, items, panels, choice.colour or by_owner(items),
         (*_notes(verdict), *shared(panels[1], "places receive several elements")),
         _arrows(items, panels, verdict["placed"]), tuple(made.tile.extents), made.tile.bits,
-        WORDS,
+        WORDS if made.writer.owner.threaded else WORDS | BOXES,
     )  # fmt: skip
     return chosen(picture, choice)
 
@@ -62,6 +68,23 @@ def short(made: Handoff) -> str:
     """The handoff's name and the settings that are not the defaults."""
     usual = {entry.name: entry.default for entry in made.settings.entries} if made.settings else {}
     return made.name + "".join(f" {k}={v}" for k, v in made.params.items() if k not in usual or usual[k] != v)
+
+
+def writer_words(made: Handoff) -> tuple[str, ...]:
+    """Who writes, as the handoff's own first words say it, and which threads they are."""
+    owner = made.writer.owner
+    if not owner.threaded:
+        return (made.writer.unit,)
+    count, first = owner.places.axes["t"], owner.first_thread
+    said = re.match(r"([A-Z][\w ]*?) (?:writes?|stores?|takes?|puts?)\b", made.doc)
+    threads = f"threads T{first} to T{first + count - 1}" if count > 1 else f"T{first}"
+    return (said[1], threads) if said else (threads,)
+
+
+def reader_word(made: Handoff) -> str:
+    """Who reads: the MMA by the name that the handoff's own words give it."""
+    said = re.search(r"the ([A-Z]\w* MMA)\b", made.doc)
+    return f"the {said[1]}" if said and "MMA" in made.reader.who else made.reader.who
 
 
 def _axes(made: Handoff) -> tuple[str, str]:
@@ -101,9 +124,9 @@ def _items(made: Handoff, row: str, col: str) -> Items:
         "value": np.concatenate([v, nobody]),
         **coordinates,
     }
-    columns["instruction"] = np.where(
-        columns["value"] < 0, NOTHING, columns["value"] // max(made.writer.bits // bits, 1)
-    )
+    if owner.threaded:
+        each = max(made.writer.bits // bits, 1)
+        columns["instruction"] = np.where(columns["value"] < 0, NOTHING, columns["value"] // each)
     if len(extents) == 1:
         columns["0"] = 0 * columns[col]
     if len(extents) > 2:
@@ -111,11 +134,12 @@ def _items(made: Handoff, row: str, col: str) -> Items:
             {a: coordinates[a] for a in list(extents)[1:]}, {a: extents[a] for a in list(extents)[1:]}
         )
     columns |= _place_columns(written, reads, bits)
-    if made.reader.who == "the MMA" and len(extents) == 2:
+    if "operand" in made.reader.source and len(extents) == 2:
         columns["step"] = coordinates[col] // (STEP_BITS // bits)
     columns[WRONG] = (~same).astype(int)
     items: Items = {name: values.tolist() for name, values in columns.items()}
-    return with_places(with_warps(items)) if "byte" in items else with_warps(items)
+    items = with_warps(items) if made.writer.owner.threaded else items
+    return with_places(items) if "byte" in items else items
 
 
 def _place_columns(written: dict[str, Any], reads: dict[str, Any], bits: int) -> dict[str, Any]:
@@ -153,14 +177,20 @@ def _refuse_more(count: int, made: Handoff) -> None:
 
 
 def _writer_panel(made: Handoff, items: Items, row: str, col: str) -> Panel:
-    title = f"written: tile {made.tile.name}, each cell its thread and value ({made.writer.bits}-bit stores)"
-    return tile_panel(items, row, col, OWNER, title, present=[t >= 0 for t in items["thread"]])
+    threaded, bits = made.writer.owner.threaded, made.writer.bits
+    how = f"each cell its thread and value ({bits}-bit stores)" if threaded else "by TMA, each cell its box and element"
+    title = f"written: tile {made.tile.name}, {how}"
+    return tile_panel(items, row, col, _owner(made), title, present=[t >= 0 for t in items["thread"]])
+
+
+def _owner(made: Handoff) -> tuple[Line, ...]:
+    return OWNER if made.writer.owner.threaded else BOX_OWNER
 
 
 def _memory_panel(made: Handoff, items: Items, row: str, col: str, choice: Choice) -> Panel:
     lines: tuple[Line, ...] = tuple(((name[0], name),) for name in (row, col) if name != "0")
     if choice.labels == "owner":
-        lines = OWNER
+        lines = _owner(made)
     wrong = items[WRONG]
     cell = "thread and value" if choice.labels == "owner" else f"({row}, {col})" if len(lines) > 1 else col
     if "lane" in items:
@@ -178,9 +208,13 @@ def _reader_panel(made: Handoff, items: Items, row: str, col: str) -> Panel:
     mma, tensor = "step" in items, "lane" in items
     last = (max(items[col]) + steps) // steps
     bands = tuple(Band(i * steps, steps, f"step {i}") for i in range(last)) if mma else ()
-    every = (CORE_ROWS, max(CHUNK_BYTES * 8 // bits, 1)) if mma and not tensor else (0, steps if mma else 0)
-    core = "; heavy lines: core matrices" if mma and not tensor else ""
-    title = f"read by {made.reader.who}: each cell the {'lane and column' if tensor else 'byte'} it is taken from{core}"
+    core = (CORE_ROWS, max(CHUNK_BYTES * 8 // bits, 1))
+    core = core[::-1] if "MN-major" in made.reader.source else core
+    every = core if mma and not tensor else (0, steps if mma else 0)
+    heavy = "; heavy lines: core matrices" if mma and not tensor else ""
+    title = (
+        f"read by {made.reader.who}: each cell the {'lane and column' if tensor else 'byte'} it is taken from{heavy}"
+    )
     lines: tuple[Line, ...] = ((("L", "read_lane"),), (("C", "read_column"),)) if tensor else ((("", "read"),),)
     return tile_panel(items, row, col, lines, title, "reader", every, ((), bands))
 
@@ -194,7 +228,7 @@ def _notes(verdict: Verdict) -> tuple[str, ...]:
     said = [f"{c.name} {c.verdict}: {c.witness.message if c.witness else c.why}" for c in bad]
     proved = ", ".join(c.name for c in verdict.claims if c.verdict == "proved")
     return (
-        f"owner {made.writer.owner}, {made.writer.bits}-bit stores {made.writer.route}",
+        f"owner {made.writer.owner}, {made.writer.spoken()}",
         f"{made.writer.storage.name} = {made.writer.storage.spoken()}; {cost_line(made.writer)}",
         f"reader: {made.reader.text}",
         *([f"proved: {proved}"] if proved else []),

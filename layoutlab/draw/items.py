@@ -68,7 +68,7 @@ def with_warps(items: Items) -> Items:
 
 def by_owner(items: Items) -> str:
     """Colour by warp where there are several, by thread in one."""
-    return "warp" if len(set(items["warp"]) - {NOTHING}) > 1 else "thread"
+    return "warp" if len(set(items.get("warp", ())) - {NOTHING}) > 1 else "thread"
 
 
 def kept(items: Items, choice: Choice, row: str = "", col: str = "") -> Items:

@@ -106,6 +106,7 @@
     const more = new Map(spec.more);
     const { rows, cols, name, lines } = spec;
     const items = (cell) => (cells[cell] ? [cells[cell] - 1, ...(more.get(cell) || [])] : []);
+    const heavy = [new Set(spec.col.heavy), new Set(spec.row.heavy)];
     const shownItem = (cell) => {
       const item = cells[cell] - 1;
       if (item < 0 || !hidden[item]) return item;
@@ -194,13 +195,13 @@
           g.fillText(words, X(col) + m.w / 2, Y(row) + m.h / 2 + (number - (lines.length - 1) / 2) * 11.5 * Number(state.zoom) + 0.5);
         }
       }
-      const ruled = (every, thin) => {
+      const ruled = (thin) => {
         g.beginPath(); g.strokeStyle = thin ? "#aaa" : "#333"; g.lineWidth = thin ? 0.5 : 1.3;
-        for (let col = c0; col <= c1; col++) if (thin ? m.w > 5 : every[0] && col % every[0] === 0) { g.moveTo(X(col), Y(r0)); g.lineTo(X(col), Y(r1)); }
-        for (let row = r0; row <= r1; row++) if (thin ? m.h > 5 : every[1] && row % every[1] === 0) { g.moveTo(X(c0), Y(row)); g.lineTo(X(c1), Y(row)); }
+        for (let col = c0; col <= c1; col++) if (thin ? m.w > 5 : heavy[0].has(col)) { g.moveTo(X(col), Y(r0)); g.lineTo(X(col), Y(r1)); }
+        for (let row = r0; row <= r1; row++) if (thin ? m.h > 5 : heavy[1].has(row)) { g.moveTo(X(c0), Y(row)); g.lineTo(X(c1), Y(row)); }
         g.stroke();
       };
-      ruled([0, 0], true); ruled([spec.col.every, spec.row.every], false);
+      ruled(true); ruled(false);
       g.strokeStyle = "#000"; g.lineWidth = m.w > 12 ? 2.5 : 1;
       for (const [x, y] of marked) g.strokeRect(x + 1, y + 1, m.w - 2, m.h - 2);
       if (document.activeElement === view) {

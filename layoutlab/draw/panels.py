@@ -44,10 +44,19 @@ def tile_panel(
     shifted = tuple(_within(b, start, n) for b, start, n in zip(bands, (top, left), (rows, cols), strict=True))
     return Panel(
         name, title, rows, cols, grid, lines,
-        Axis(row, [str(top + i) for i in range(rows)], every[0], shifted[0]),
-        Axis(col, [str(left + i) for i in range(cols)], every[1], shifted[1]),
+        Axis(row, [str(top + i) for i in range(rows)], heavy_lines(every[0], rows, top), shifted[0]),
+        Axis(col, [str(left + i) for i in range(cols)], heavy_lines(every[1], cols, left), shifted[1]),
         more,
     )  # fmt: skip
+
+
+def heavy_lines(every: int, count: int, start: int = 0) -> tuple[int, ...]:
+    """The places of lines at every multiple of `every` in a window of `count` from `start` on; none for 0.
+
+    >>> heavy_lines(8, 20, start=4)
+    (4, 12, 20)
+    """
+    return tuple(range(-start % every, count + 1, every)) if every else ()
 
 
 def memory_panel(
@@ -79,7 +88,7 @@ def memory_panel(
     return Panel(
         "memory", title, len(shown), slots, grid, lines,
         Axis("byte", ["⋮" if row is None else str(row * ROW_BYTES) for row in shown]),
-        Axis("bank", (), max(CHUNK_BYTES * 8 // unit, 1), bands, foot),
+        Axis("bank", (), heavy_lines(max(CHUNK_BYTES * 8 // unit, 1), slots), bands, foot),
         more,
     )  # fmt: skip
 
@@ -110,8 +119,8 @@ def tmem_panel(
     columns = tuple(Band(i * per, per, str(first // per + i)) for i in range(cols // per))
     return Panel(
         "memory", title, rows, cols, grid, lines,
-        Axis("lane", ["⋮" if lane is None else str(lane) for lane in shown], 0, warps if rows > 1 else ()),
-        Axis("column", (), per if per > 1 else 0, columns),
+        Axis("lane", ["⋮" if lane is None else str(lane) for lane in shown], (), warps if rows > 1 else ()),
+        Axis("column", (), heavy_lines(per if per > 1 else 0, cols), columns),
         more,
     )  # fmt: skip
 

@@ -13,7 +13,7 @@ from math import hypot
 from zlib import crc32
 
 from layoutlab.draw.palette import Palette, palette
-from layoutlab.draw.picture import NOTHING, WRONG, Arrow, Axis, Band, Panel, Picture
+from layoutlab.draw.picture import NOTHING, WRONG, Arrow, Band, Panel, Picture
 
 SIZE = 8  # of the labels, in px
 LETTER = 0.602 * SIZE  # the advance of a monospaced letter: DejaVu Sans Mono and Menlo have 0.602 em, others less
@@ -24,6 +24,7 @@ HEAD = 13  # px for a row of headings
 TITLE = 14
 CAPTION = 10
 GAP = 44  # px between panels
+SWATCHES = 8  # of the legend
 NARROWEST = 420  # px: captions need some room
 WIDE = 1600  # px: sheets that are so many times wider have captions so many times larger
 FONT = "ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,'Liberation Mono',monospace"
@@ -133,7 +134,7 @@ class _Drawing:
         )
         return f"<style>{scoped}</style>{head}"
 
-    def _heading(self, legend: list[tuple[int, str]], width: int) -> tuple[list[str], int]:
+    def _heading(self, legend: list[tuple[int | str, str]], width: int) -> tuple[list[str], int]:
         """Title, notes and legend, and the y where the panels begin."""
         n = self.scale
         out, y = [], MARGIN + (TITLE - 2) * n
@@ -152,17 +153,17 @@ class _Drawing:
             if x > MARGIN and x + wide > width - MARGIN:
                 x, y = MARGIN, y + 15 * n
             out += self._swatch(kind, x, y)
-            out.append(f'<text class="c" x="{x + (16 * n if kind != -1 else 0)}" y="{y}">{_escape(text)}</text>')
+            out.append(f'<text class="c" x="{x + (0 if kind == "text" else 16 * n)}" y="{y}">{_escape(text)}</text>')
             x += wide
         return out, y + 14 * n
 
-    def _swatch(self, kind: int, x: int, y: int) -> list[str]:
+    def _swatch(self, kind: int | str, x: int, y: int) -> list[str]:
         """A legend's square: a class's colour, or the mark of a wrong element."""
         n, top = 11 * self.scale, y - 9 * self.scale
-        if kind >= 0:
+        if isinstance(kind, int):
             fill = self.colours.fill(kind)
             return [f'<rect x="{x}" y="{top}" width="{n}" height="{n}" fill="{fill}" class="s"/>']
-        if kind == -2:
+        if kind == "wrong":
             return [
                 f'<rect x="{x}" y="{top}" width="{n}" height="{n}" fill="none" class="w"/>',
                 f'<path d="M{x + n // 2} {top}h{n - n // 2}v{n - n // 2}z" fill="{self.colours.wrong}"/>',
@@ -313,21 +314,18 @@ class _Drawing:
         yield f'<path class="{"a n" if arrow.thin else "a"}" d="{path}">{said}</path>'
 
 
-def legend_of(picture: Picture) -> list[tuple[int, str]]:
-    """(class, text) of what a reader needs to know; the class -1 is a bare text, -2 the mark of a wrong element."""
-    out: list[tuple[int, str]] = []
-    if picture.colour:
-        kinds = sorted(set(picture.classes()))
-        name = picture.colour
-        shown = kinds if len(kinds) <= 8 else kinds[:8]
-        if len(kinds) > 1:
-            out.append((-1, f"colour: {name}"))
-            out += [(kind, str(kind)) for kind in shown]
-            if len(kinds) > len(shown):
-                out.append((-1, f"… {kinds[-1]}, in turn"))
+def legend_of(picture: Picture) -> list[tuple[int | str, str]]:
+    """(class, text) of what a reader needs to know; instead of a class "text" stands for none, "wrong" for the mark."""
+    out: list[tuple[int | str, str]] = []
+    kinds = sorted(set(picture.classes()))
+    if len(kinds) > 1:
+        out.append(("text", f"colour: {picture.colour}"))
+        out += [(kind, "none" if kind == NOTHING else str(kind)) for kind in kinds[:SWATCHES]]
+        if len(kinds) > SWATCHES:
+            out.append(("text", f"… {kinds[-1]}, in turn"))
     wrong = picture.items.get(WRONG)
     if wrong and any(wrong):
-        out.append((-2, f"wrong: {sum(wrong)} of {len(wrong)}"))
+        out.append(("wrong", f"wrong: {sum(wrong)} of {len(wrong)}"))
     return out
 
 
@@ -360,14 +358,10 @@ def _grid(panel: Panel, f: _Frame) -> str:
 
 
 def _heavy(panel: Panel, f: _Frame) -> str:
-    """The heavy lines: at every so many rows or columns, and where a band begins."""
+    """The heavy lines."""
     width, height = panel.cols * f.width, panel.rows * f.height
-    across = "".join(f"M0 {row * f.height}h{width}" for row in sorted(_steps(panel.row_axis, panel.rows)))
-    return across + "".join(f"M{col * f.width} 0v{height}" for col in sorted(_steps(panel.col_axis, panel.cols)))
-
-
-def _steps(axis: Axis, count: int) -> set[int]:
-    return set(range(0, count + 1, axis.every)) if axis.every else set()
+    across = "".join(f"M0 {row * f.height}h{width}" for row in panel.row_axis.heavy)
+    return across + "".join(f"M{col * f.width} 0v{height}" for col in panel.col_axis.heavy)
 
 
 def _wide(text: str, size: int) -> int:
@@ -379,7 +373,8 @@ def _wrapped(text: str, width: int, size: int) -> list[str]:
     """The text in lines that fit the width."""
     most = max(int(width / (0.602 * size * 1.01)), 10)
     lines, line = [], ""
-    for word in text.split(" "):
+    parts = [word[i : i + most] for word in text.split() for i in range(0, len(word), most)]
+    for word in parts:
         if line and len(line) + 1 + len(word) > most:
             lines.append(line)
             line = word

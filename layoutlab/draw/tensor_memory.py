@@ -7,7 +7,7 @@ from typing import Any
 
 from layoutlab.draw.items import WHOLE, Choice, chosen, kept, with_warps
 from layoutlab.draw.layouts import as_grid, grid_shape, locations
-from layoutlab.draw.panels import TMEM_COLUMN_BITS, tile_panel, tmem_panel
+from layoutlab.draw.panels import TMEM_COLUMN_BITS, heavy_lines, tile_panel, tmem_panel
 from layoutlab.draw.picture import Items, Line, Picture
 
 LANE_STEP = 1 << 16  # columns from one lane's address to the next one's
@@ -96,7 +96,7 @@ def tmem_buffers_picture(buffers: Any, choice: Choice = WHOLE) -> Picture:
     labels = [buffer.name for buffer in named]
     panel = replace(
         panel, row_axis=replace(panel.row_axis, labels=labels),
-        col_axis=replace(panel.col_axis, name="column", labels=(), every=128 // unit),
+        col_axis=replace(panel.col_axis, name="column", labels=(), heavy=heavy_lines(128 // unit, panel.cols)),
     )  # fmt: skip
     over = [f"{b.name} lies over {', '.join(b.over)}, which has been read by then" for b in named if b.over]
     picture = Picture(choice.title or "Tensor Memory", dict(items), [panel], choice.colour or "buffer", tuple(over))

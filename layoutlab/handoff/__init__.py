@@ -16,8 +16,6 @@ from layoutlab.handoff.core import (
     Case,
     Handoff,
     HandoffFunction,
-    assert_covered,
-    assert_exclusive,
     assert_inside,
     assert_legal,
     assert_placed,
@@ -26,12 +24,12 @@ from layoutlab.handoff.core import (
     verify,
 )
 from layoutlab.handoff.matrices import ldmatrix, stmatrix
-from layoutlab.handoff.reader import Reader, declared, umma_a, umma_a_tmem, umma_b, umma_d
+from layoutlab.handoff.reader import Reader, declared, umma_a, umma_a_tmem, umma_b, umma_d, wgmma_a
 from layoutlab.handoff.registers import Rmem, from_registers, keep
 from layoutlab.handoff.storage import Gmem, Smem, Tmem, gmem, smem, tmem
 from layoutlab.handoff.tile import Tile
 from layoutlab.handoff.verdict import Claim, Location, Refuted, Verdict, Witness
-from layoutlab.handoff.writer import Owner, Writer, owned, store, tcgen05_ld, tmem_store, umma_out
+from layoutlab.handoff.writer import Owner, Writer, owned, store, tcgen05_ld, tmem_store, umma_out, wgmma_c
 
 __all__ = [
     "Case",
@@ -51,8 +49,6 @@ __all__ = [
     "Verdict",
     "Witness",
     "Writer",
-    "assert_covered",
-    "assert_exclusive",
     "assert_inside",
     "assert_legal",
     "assert_placed",
@@ -79,4 +75,6 @@ __all__ = [
     "umma_d",
     "umma_out",
     "verify",
+    "wgmma_a",
+    "wgmma_c",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from layoutlab.atoms.datapath import accumulator, operand_a
@@ -87,6 +87,32 @@ def umma_b(desc: SmemDescriptor, tile: Tile, *, starts_bytes: Sequence[int], maj
     Like `umma_a`, but that B has up to 256 rows, a multiple of 8.
     """
     return _by_descriptor("B", desc, tile, tuple(starts_bytes), major)
+
+
+def wgmma_a(desc: SmemDescriptor, tile: Tile, *, starts_bytes: Sequence[int], major: Major = "K") -> Reader:
+    """Operand A of wgmma: each warpgroup has 64 rows, and a descriptor for each K step, `starts_bytes` further on.
+
+    >>> P = Tile("P", m=128, k=32, bits=16)
+    >>> reader = wgmma_a(SmemDescriptor(start=0, lbo=0, sbo=1024, swizzle=128), P, starts_bytes=[0, 32])
+    >>> [reader.read.at(m=m, k=k)["bit"] // 8 for m, k in ((0, 0), (1, 0), (64, 16))]
+    [0, 144, 8224]
+
+    The second warpgroup's descriptors start where the first one's rows end, 8 * sbo bytes further. Source: PTX ISA,
+    wgmma "Matrix descriptor", and an H200's tensor core: the rule is tcgen05's. Raises LayoutError for a tile that is
+    no whole number of steps, and for 8-bit operands that are not K-major.
+    """
+    if major != "K" and tile.bits != 16:
+        raise LayoutError(f"operand A of {tile}: wgmma reads {tile.bits}-bit operands K-major only")
+    like = _by_descriptor("A", desc, tile, tuple(starts_bytes), major)
+    rows = tile.shape[0]
+    fault = f"{tile} has {rows} rows, and a wgmma takes 64" if rows % 64 else None
+    return replace(
+        like,
+        who="the wgmma",
+        source=f"modelled: wgmma operand A, {major}-major",
+        code=like.code.replace("ll.umma_a", "ll.wgmma_a", 1),
+        rules=lambda: [Rule("a warpgroup's instruction takes 64 rows", fault), *_descriptor_rules(desc, tuple(starts_bytes))],
+    )
 
 
 def _by_descriptor(what: str, desc: SmemDescriptor, tile: Tile, starts: tuple[int, ...], major: Major) -> Reader:

@@ -17,6 +17,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from layoutlab.algebra import composition
+from layoutlab.atoms.mma import wgmma
 from layoutlab.atoms.tmem import LANES, WARP_LANES, WORD_BITS, TmemAtom
 from layoutlab.digits import ONE
 from layoutlab.errors import LayoutError
@@ -30,8 +32,10 @@ from layoutlab.handoff.tile import Tile
 from layoutlab.handoff.tmem_transfer import Transfer
 from layoutlab.handoff.verdict import Location
 from layoutlab.int_tuple import Basis
-from layoutlab.layout import Layout
+from layoutlab.layout import Layout, make_layout
 from layoutlab.swizzle import ComposedLayout
+
+WGMMA_ROWS = 64
 
 
 class Storage(Protocol):
@@ -168,6 +172,38 @@ def _lanes_rule(transfer: Transfer, first_warp: int) -> Rule:
 def tcgen05_ld(name: str | TmemAtom) -> TmemLoad:
     """A load from Tensor Memory, by the name that PTX gives it: "32x32b.x32"."""
     return TmemLoad(name if isinstance(name, TmemAtom) else TmemAtom.parse(name))
+
+
+@dataclass(frozen=True)
+class WgmmaAccumulator:
+    """The C fragments of warpgroups below each other, to be laid over a tile."""
+
+    ab: str
+
+    def over(self, tile: Tile) -> Owner:
+        """The element that each thread's accumulator register is: 64 rows a warpgroup, n along the second axis."""
+        if len(tile.extents) != 2:
+            raise LayoutError(f"wgmma accumulates rows and columns: tile {tile} has {len(tile.extents)} coordinates")
+        rows, columns = tile.shape
+        if rows % WGMMA_ROWS:
+            raise LayoutError(f"{tile}: {rows} rows are no whole number of warpgroups' {WGMMA_ROWS}")
+        atom = wgmma(columns, self.ab, "f32")
+        one = composition(Layout((WGMMA_ROWS, columns), (1, rows)), atom.c)  # (T128,V) -> m + rows n
+        groups = Layout(rows // WGMMA_ROWS, WGMMA_ROWS)
+        layout = make_layout(make_layout(*one[0], groups), one[1]) if rows > WGMMA_ROWS else one
+        code = f'll.wgmma_c("{self.ab}").over({tile.name})'
+        return Owner(tile, _owner_places(layout, tile), layout, f"modelled: accumulator of {atom}", code)
+
+
+def wgmma_c(ab: str) -> WgmmaAccumulator:
+    """The accumulator of a wgmma of this A and B type, as its threads hold it in registers.
+
+    >>> print(wgmma_c("bf16").over(Tile("P", m=128, k=64, bits=16)))
+    ((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))
+
+    Source: `layoutlab.atoms.mma`.
+    """
+    return WgmmaAccumulator(ab)
 
 
 def owned(layout: Any, tile: Tile, *, first_thread: int = 0) -> Owner:

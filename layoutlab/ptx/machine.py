@@ -308,6 +308,7 @@ def run_grid(
     provenance: bool = False,
     options: frozenset[str] = frozenset(),
     wave_ctas: int | None = None,
+    ctas: tuple[int, int] | None = None,
     progress: Any = None,
 ) -> Report:
     """Run every CTA of a launch and report.
@@ -337,8 +338,8 @@ def run_grid(
     report = Report(function.name, geometry.grid, geometry.block, provenance=record)
     done = 0
     with np.errstate(all="ignore"), no_collection():
-        for ctas in _waves(geometry, program, wave_ctas):
-            wave = Wave(geometry, ctas, program.plan, services)
+        for batch in _waves(geometry, program, wave_ctas, ctas):
+            wave = Wave(geometry, batch, program.plan, services)
             _set_special_registers(wave, program)
             if record is not None:
                 record.start_wave(wave.ctas, wave.shared.stride, done)
@@ -347,7 +348,7 @@ def run_grid(
                 record.finish_wave(wave.shared.bytes, wave.tmem.words)
             report.instructions += wave.instructions
             wave.close()
-            done += len(ctas)
+            done += len(batch)
             if progress is not None:
                 progress(done)
     report.warnings = findings.all()
@@ -375,15 +376,17 @@ def _param_image(program: Program, params: list[bytes]) -> Array:
     return image
 
 
-def _waves(geometry: Geometry, program: Program, wave_ctas: int | None) -> Iterator[list[tuple[int, int, int]]]:
-    """The CTA ids in launch order, x fastest, cut into waves."""
+def _waves(
+    geometry: Geometry, program: Program, wave_ctas: int | None, ctas: tuple[int, int] | None
+) -> Iterator[list[tuple[int, int, int]]]:
+    """The CTA ids in launch order, x fastest, those of a range when one is given, cut into waves."""
     if wave_ctas is None:
         counts = program.plan.counts
         per_row = LANES * (counts["pred"] + 2 * counts["b16"] + 4 * counts["b32"] + 8 * counts["b64"])
         per_cta = geometry.warps * (per_row + LANES * program.local_bytes) + 2 * geometry.shared_bytes + (1 << 19)
         wave_ctas = max(1, min(8, WAVE_BYTES // per_cta))
     x, y, z = geometry.grid
-    ids = ((i, j, k) for k in range(z) for j in range(y) for i in range(x))
+    ids = itertools.islice(((i, j, k) for k in range(z) for j in range(y) for i in range(x)), *(ctas or (None,)))
     while batch := list(itertools.islice(ids, wave_ctas)):
         yield batch
 

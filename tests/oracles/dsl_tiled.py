@@ -1,0 +1,130 @@
+"""A process that evaluates expressions of tiled copies and tiled MMAs with CuTe DSL: JSON lines in, JSON lines out.
+
+The same expressions are evaluated with layoutlab, whose names they use; what differs between the two is defined here.
+It is a process of its own because some calls abort it.
+"""
+
+import json
+import os
+import re
+import sys
+
+os.environ.update(CUTE_DSL_ARCH=sys.argv[1], CUTE_DSL_DRYRUN="1")
+
+import cutlass
+import cutlass.cute as cute
+from cutlass.cute.nvgpu import OperandMajorMode, cpasync, tcgen05, warp, warpgroup
+
+TYPES = {
+    "f16": cutlass.Float16, "bf16": cutlass.BFloat16, "f32": cutlass.Float32, "tf32": cutlass.TFloat32,
+    "f8E4M3FN": cutlass.Float8E4M3FN, "e4m3": cutlass.Float8E4M3FN, "e5m2": cutlass.Float8E5M2,
+    "i8": cutlass.Int8, "s8": cutlass.Int8, "i32": cutlass.Int32, "s32": cutlass.Int32, "i64": cutlass.Int64,
+}  # fmt: skip
+K = OperandMajorMode.K
+WIDTHS = {8: cutlass.Float8E4M3FN, 16: cutlass.Float16, 32: cutlass.Float32, 64: cutlass.Int64}
+
+
+def layout(shape, stride=None):
+    return cute.make_layout(shape) if stride is None else cute.make_layout(shape, stride=stride)
+
+
+def swizzled(bits, base, shift, offset, outer):
+    return cute.make_composed_layout(cute.make_swizzle(bits, base, shift), offset, outer)
+
+
+def tensor(x, bits=None):
+    """A tensor over a layout of memory; a swizzled one lies in shared memory."""
+    if bits is None:
+        return cute.make_tensor(0, x)
+    return cute.make_tensor(cute.make_ptr(WIDTHS[bits], 0, cute.AddressSpace.smem, assumed_align=1024), x)
+
+
+def tmem_tensor(x, bits):
+    return cute.make_tensor(cute.make_ptr(WIDTHS[bits], 0, cute.AddressSpace.tmem, assumed_align=16), x)
+
+
+def copy_op(name):
+    if name == "universal":
+        return cute.nvgpu.CopyUniversalOp()
+    if name == "cp.async":
+        return cpasync.CopyG2SOp()
+    if found := re.fullmatch(r"(ld|st)matrix\.m8n8\.x(\d)(\.trans)?", name):
+        op = warp.LdMatrix8x8x16bOp if found[1] == "ld" else warp.StMatrix8x8x16bOp
+        return op(found[3] is not None, int(found[2]))
+    if found := re.fullmatch(r"ldmatrix\.m16n16\.x(\d)\.trans", name):
+        return warp.LdMatrix16x16x8bOp(True, int(found[1]))
+    if found := re.fullmatch(r"stmatrix\.m16n8\.x(\d)\.trans", name):
+        return warp.StMatrix16x8x8bOp(True, int(found[1]))
+    direction, shape, repeat, packed = re.fullmatch(r"tcgen05\.(ld|st)\.(\w+)\.x(\d+)(\..*)?", name).groups()
+    packing = (tcgen05.Pack.PACK_16b_IN_32b if direction == "ld" else tcgen05.Unpack.UNPACK_32b_IN_16b,)
+    op = getattr(tcgen05, f"{direction.capitalize()}{shape}Op")
+    return op(tcgen05.Repetition(int(repeat)), *(packing if packed else ()))
+
+
+def make_copy_atom(name, kind, num_bits_per_copy=None):
+    more = {} if num_bits_per_copy is None else {"num_bits_per_copy": num_bits_per_copy}
+    return cute.make_copy_atom(copy_op(name), TYPES[kind], **more)
+
+
+def mma_sync(m, n, k, ab, cd):
+    if ab == "tf32":
+        return warp.MmaTF32Op((m, n, k))
+    if ab in ("e4m3", "e5m2"):
+        return warp.MmaFP8Op(TYPES[ab], TYPES[cd], (m, n, k))
+    return warp.MmaF16BF16Op(TYPES[ab], TYPES[cd], (m, n, k))
+
+
+def wgmma(n, ab, cd, a_from="smem"):
+    source = warpgroup.OperandSource.RMEM if a_from == "registers" else warpgroup.OperandSource.SMEM
+    if ab in ("e4m3", "e5m2"):
+        return warpgroup.MmaF8Op(TYPES[ab], TYPES[ab], TYPES[cd], (64, n, 32), source, K, K)
+    if ab == "s8":
+        return warpgroup.MmaI8Op(TYPES[ab], TYPES[ab], TYPES[cd], (64, n, 32), source, K, K)
+    return warpgroup.MmaF16BF16Op(TYPES[ab], TYPES[cd], (64, n, 16), source, K, K)
+
+
+def tcgen05_mma(m, n, bits=16, cta_group=1, a_from="smem"):
+    group = tcgen05.CtaGroup(cta_group)
+    source = tcgen05.OperandSource.TMEM if a_from == "tmem" else tcgen05.OperandSource.SMEM
+    if bits == 32:
+        return tcgen05.MmaTF32Op((m, n, 8), group, source, K, K)
+    if bits == 8:
+        return tcgen05.MmaF8F6F4Op(TYPES["e4m3"], TYPES["e4m3"], TYPES["f32"], (m, n, 32), group, source, K, K)
+    return tcgen05.MmaF16BF16Op(TYPES["bf16"], TYPES["f32"], (m, n, 16), group, source, K, K)
+
+
+NAMES = {
+    **{name: getattr(cute, name) for name in dir(cute) if not name.startswith("_")},
+    "L": layout,
+    "S": swizzled,
+    "T": tensor,
+    "TM": tmem_tensor,
+    "R": lambda shape: cute.make_rmem_tensor(shape, TYPES["f16"]),
+    "I": cute.make_identity_tensor,
+    "make_copy_atom": make_copy_atom,
+    "make_tmem_copy": tcgen05.make_tmem_copy,
+    "mma_atom": cute.make_mma_atom,
+    "mma_sync": mma_sync,
+    "wgmma": wgmma,
+    "tcgen05_mma": tcgen05_mma,
+}
+job = {"expression": "", "answer": ""}
+
+
+def evaluate():
+    job["answer"] = str(eval(job["expression"], dict(NAMES)))
+
+
+@cute.jit
+def traced():
+    evaluate()
+
+
+for line in sys.stdin:
+    job["expression"] = json.loads(line)
+    try:
+        traced()
+        reply = {"text": job["answer"]}
+    except Exception as error:  # the DSL refuses in many ways; each is handed back
+        reply = {"refused": f"{type(error).__name__}: {' '.join(str(error).split())[-300:]}"}
+    print("reply " + json.dumps(reply), flush=True)
