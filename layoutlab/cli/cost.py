@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from layoutlab.errors import LayoutError
@@ -14,6 +15,7 @@ examples:
   layoutlab cost '(32,32):(32,1)' --bits 32             (thread, value) -> element: one load a value
   layoutlab cost 'S<3,3,3> o 0 o (8,64):(64,1)' --bits 16 --op ldmatrix.x1
   layoutlab cost '(128,128):(128,1)' --bits 16 --width 16 --op store
+  layoutlab cost 'store (32,32):(1,32)' 'load (32,32):(32,1)' --suggest    written by columns, read by rows: one swizzle
 
 An expression is a (thread, value) layout of element offsets; its swizzle counts elements, as the layout does, unless it
 says its unit (S<3,4,3>[8b]) or --swizzle-unit bytes is given, as CuTe DSL prints a swizzle beside a pointer.
@@ -35,7 +37,12 @@ def add(subparsers: Any) -> None:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("target", metavar="NAME|FILE.py[:NAME]|EXPR", help="a handoff, or a (thread, value) layout")
+    parser.add_argument(
+        "target",
+        nargs="+",
+        metavar="NAME|FILE.py[:NAME]|EXPR",
+        help="a handoff, or (thread, value) layouts of a buffer",
+    )
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting; may be repeated")
     parser.add_argument("--bits", type=int, help="of an expression: an element's width, 8 to 128 (default 32)")
     parser.add_argument("--width", type=int, help="bytes that a lane moves; by default as declared, or an element")
@@ -47,16 +54,16 @@ def add(subparsers: Any) -> None:
 
 def run(args: Any) -> int:
     """Counts and prints."""
-    from layoutlab.cli.words.costs import as_json, costs_of_expression, costs_of_handoff, report
+    from layoutlab.cli.words.costs import as_json, cost_of_expressions, cost_of_handoff, report
 
     costs = []
     for name, h in _handoffs(args):
         if args.bits or args.op:
             raise LayoutError(f"{name} says its own width and instructions: --bits and --op are for an expression")
-        costs.append(costs_of_handoff(h, args.width and 8 * args.width, args.suggest))
+        costs.append(cost_of_handoff(h, args.width and 8 * args.width, args.suggest))
     if not costs:
-        bits, op = args.bits or 32, args.op or "load"
-        costs.append(costs_of_expression(args.target, bits, args.width, op, args.swizzle_unit, args.suggest))
+        asked = [_operation(text, args.op or "load") for text in args.target]
+        costs.append(cost_of_expressions(asked, args.bits or 32, args.width, args.swizzle_unit, args.suggest))
     if args.json:
         import json
 
@@ -75,10 +82,19 @@ def _handoffs(args: Any) -> list[tuple[str, Any]]:
     from layoutlab.catalogue.files import find, made
     from layoutlab.cli.verify import chosen_for, settings_of
 
-    if args.target not in CATALOGUE and ".py" not in args.target and not args.target.isidentifier():
+    named = [t for t in args.target if t in CATALOGUE or ".py" in t or t.isidentifier()]
+    if not named:
         if args.set:
             raise LayoutError("--set is for a handoff's settings, and an expression has none")
         return []
-    functions = find(args.target)
+    if len(args.target) > 1:
+        raise LayoutError(f"{len(args.target)} targets: a handoff is counted alone, expressions together")
+    functions = find(named[0])
     chosen = settings_of(args.set)
-    return [(f.__name__, made(f, lambda f=f: f(**chosen_for(f, chosen, functions)))) for f in functions]
+    return [(f.__name__, made(f, partial(f, **chosen_for(f, chosen, functions)))) for f in functions]
+
+
+def _operation(text: str, op: str) -> tuple[str, str]:
+    """(operation, layout) of `store (32,32):(1,32)`; the operation may be left out."""
+    first, _, rest = text.strip().partition(" ")
+    return (first, rest) if first in OPS else (op, text)

@@ -38,8 +38,11 @@ class Group:
     def of_warp(self, warp: int) -> list[Access]:
         """The warp's instructions, in the order of its values."""
         return [
-            Access((*(self._byte(self.lanes * warp + lane, self.step * i) for lane in range(self.lanes)), *off),
-                   self.width, self.op)
+            Access(
+                (*(self._byte(self.lanes * warp + lane, self.step * i) for lane in range(self.lanes)), *off),
+                self.width,
+                self.op,
+            )
             for off in [(None,) * (LANES - self.lanes)]
             for i in range(self.instructions)
         ]

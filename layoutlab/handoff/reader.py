@@ -111,7 +111,10 @@ def wgmma_a(desc: SmemDescriptor, tile: Tile, *, starts_bytes: Sequence[int], ma
         who="the wgmma",
         source=f"modelled: wgmma operand A, {major}-major",
         code=like.code.replace("ll.umma_a", "ll.wgmma_a", 1),
-        rules=lambda: [Rule("a warpgroup's instruction takes 64 rows", fault), *_descriptor_rules(desc, tuple(starts_bytes))],
+        rules=lambda: [
+            Rule("a warpgroup's instruction takes 64 rows", fault),
+            *_descriptor_rules(desc, tuple(starts_bytes)),
+        ],
     )
 
 

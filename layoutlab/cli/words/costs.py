@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -61,7 +62,7 @@ class Cost:
     remark: str = ""
 
 
-def costs_of_handoff(h: Handoff, bits: int | None, suggest: bool) -> Cost:
+def cost_of_handoff(h: Handoff, bits: int | None, suggest: bool) -> Cost:
     """The stores of its writer and the ldmatrix of its reader."""
     groups = accesses_of(h, bits)
     if not groups:
@@ -78,10 +79,25 @@ def costs_of_handoff(h: Handoff, bits: int | None, suggest: bool) -> Cost:
     return Cost(str(h), h.tile.bits, tuple(map(_counted, groups)), widest, counted, found)
 
 
-def costs_of_expression(
-    text: str, bits: int, width: int | None, op: Op, swizzle_unit: Literal["elements", "bytes"], suggest: bool
+def cost_of_expressions(
+    asked: Sequence[tuple[str, str]],
+    bits: int,
+    width: int | None,
+    swizzle_unit: Literal["elements", "bytes"],
+    suggest: bool,
 ) -> Cost:
-    """The accesses of a (thread, value) layout."""
+    """The accesses of (thread, value) layouts of one buffer, each with its operation."""
+    made = [_of_expression(text, bits, width, op, swizzle_unit) for op, text in asked]  # type: ignore[arg-type]
+    groups, widest, counted, units, values = (tuple(part) for part in zip(*made, strict=True))
+    found = _suggested(list(groups), bits, "") if suggest else None
+    title = f"{'; '.join(values)}, {bits}-bit"
+    vector, vectors = (widest[0], counted[0]) if len(made) == 1 else (None, None)
+    return Cost(title, bits, tuple(map(_counted, groups)), vector, vectors, found, next(filter(None, units), ""))
+
+
+def _of_expression(
+    text: str, bits: int, width: int | None, op: Op, swizzle_unit: Literal["elements", "bytes"]
+) -> tuple[Group, Vector | None, Counted | None, str, str]:
     from layoutlab.text.expression import value_of
 
     value = value_of(text)
@@ -97,9 +113,8 @@ def costs_of_expression(
     counted = None
     if widest and widest.bytes > size:
         counted = _counted(_group(outer, bits, widest.bytes, op, swizzle, offset))
-    found = _suggested([group], bits, "") if suggest else None
     unit = f"its swizzle counts {swizzle_unit}" if isinstance(value, ComposedLayout) and _unitless(value) else ""
-    return Cost(f"{value}, {bits}-bit", bits, (_counted(group),), widest, counted, found, unit)
+    return group, widest, counted, unit, str(value)
 
 
 def _unitless(value: ComposedLayout) -> bool:
@@ -160,7 +175,7 @@ def _table(group: Group) -> list[list[int]]:
 
 
 def _suggested(groups: list[Group], bits: int, reader: str) -> Suggested:
-    """Over the first warp's instructions of every kind. A reader with swizzles of its own leaves only those to choose."""
+    """Over the first warp's instructions of every kind; a reader with swizzles of its own leaves only those."""
     accesses = [access for group in groups for access in group.of_warp(0)]
     now = sum(access.swizzled(group.swizzle) for group in groups for access in group.of_warp(0))
     before = sum(access.swizzled(NO_SWIZZLE) for access in accesses)
