@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
+import itertools
 import json
 import sys
 from typing import Any
@@ -18,7 +19,9 @@ from layoutlab.catalogue import CATALOGUE, sP
 from layoutlab.cli import main
 from layoutlab.crosscheck import PROVIDERS, WITNESSES, Source, Testimony, crosscheck, device, replayed, traced
 from layoutlab.crosscheck.tags import RADIX, UNWRITTEN, digit, numbers, numeric, passes
-from layoutlab.cutedsl.trace import trace_sP
+from layoutlab.crosscheck.traced import first_disagreement
+from layoutlab.cutedsl.sp_handoff import traced_handoff
+from layoutlab.cutedsl.trace import trace_many, trace_sP
 from layoutlab.errors import LayoutError
 from layoutlab.handoff import Handoff, SmemDescriptor, umma_a, verify
 from layoutlab.kernels import p_replay
@@ -88,6 +91,7 @@ FAULTS = [
     {"k_order": "021", "dtype": "e4m3", "kv": 256, "head_dim": 256, "store": "composition"},
     {"store": "tiled_copy_c"},
     {"store": "tiled_copy_c", "write_swizzle": "elements", "kv": 64, "head_dim": 128, "base": 1024},
+    {"store": "tiled_copy_c", "write_swizzle": "elements", "k_order": "021", "head_dim": 256},
     {"store": "composition_raw"},
     {"first_warp": 1},
 ]
@@ -127,6 +131,18 @@ def test_the_cover_is_one_and_small() -> None:
 def test_the_run_agrees_on_every_pair_of_settings() -> None:
     verdicts = [agree(**row) for row in cover(AXES, buildable)]
     assert verdicts.count("proved") > 5 and verdicts.count("refuted") > 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("store", AXES["store"])
+def test_the_trace_agrees_on_every_combination_of_settings(store: str) -> None:
+    """The traces of the full product, a store at a time; what only shifts both sides, the base, is 0."""
+    rows = [dict(zip(AXES, values, strict=True)) for values in itertools.product(*({**AXES, "base": (0,)}.values()))]
+    rows = [row for row in rows if row["store"] == store and buildable(row)]
+    assert len(rows) == 648
+    for row, trace in zip(rows, trace_many(rows, use_cache=False), strict=True):
+        assert not isinstance(trace, LayoutError), (row, trace)
+        assert first_disagreement(sP(**row), traced_handoff(trace)) is None, row
 
 
 @pytest.mark.slow

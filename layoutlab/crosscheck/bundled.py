@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from layoutlab.atoms.mma import wgmma
 from layoutlab.catalogue import named
-from layoutlab.crosscheck.tags import FOREIGN, UNWRITTEN, numbers, numeric
+from layoutlab.crosscheck.tags import FOREIGN, RADIX, UNWRITTEN, numbers, numeric
 from layoutlab.device.replayed import Results, replay_bundle
 from layoutlab.device.runner import RESULTS, description
 from layoutlab.errors import LayoutError
@@ -119,7 +119,7 @@ class Bundle:
 
     def account(self, results: Results) -> Account:
         """What results of the tagged cases show."""
-        dtype, size = self.settings["dtype"], self.tile.bits // 8
+        dtype = self.settings["dtype"]
         tagged = [case for case in self.launch["cases"] if "digit" in case]
         images, seen = dict[int, Array](), dict[int, Array]()
         for case in tagged:
@@ -133,7 +133,6 @@ class Bundle:
             width = min(width, self.tile.shape[1])
             columns[:, first : first + width] = self.product(out)[:, :width]
         order = sorted(images)
-        assert size == numeric(dtype)(0).itemsize
         return Account(spelled([images[i] for i in order], dtype), spelled([seen[i] for i in order], dtype))
 
     def product(self, out: Mapping[str, bytes]) -> Array:
@@ -166,11 +165,12 @@ def lost_rows(seen: Array) -> Array:
 
 
 def spelled(digits: list[Array], dtype: str) -> Array:
-    """The numbers of digits, FOREIGN where they spell none."""
-    try:
-        return numbers(digits, dtype)
-    except LayoutError:
-        return np.full(digits[0].shape, FOREIGN, np.int64)
+    """The numbers of digits, UNWRITTEN where one is NaN, FOREIGN where one is no digit."""
+    unwritten = np.any([np.isnan(values) for values in digits], axis=0)
+    filled = [np.where(unwritten, 0, values) for values in digits]
+    strange = np.any([(x != np.floor(x)) | (x < 0) | (x >= RADIX[dtype]) for x in filled], axis=0)
+    found = numbers([np.where(strange, 0, x) for x in filled], dtype)
+    return np.where(unwritten, UNWRITTEN, np.where(strange, FOREIGN, found))
 
 
 def read_results(path: Path) -> tuple[Results, dict[str, Any]]:
