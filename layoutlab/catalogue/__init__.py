@@ -35,3 +35,12 @@ def named(name: str) -> HandoffFunction:
             f"no handoff is called {name}{nearest(name, list(CATALOGUE))} (there are: {', '.join(CATALOGUE)})"
         )
     return CATALOGUE[name]
+
+
+def of_catalogue(h: Handoff) -> bool:
+    """Whether one of these functions made the handoff; a user's own of the same name is another.
+
+    >>> of_catalogue(named("sP")(kv=64))
+    True
+    """
+    return h.name in CATALOGUE and h.settings is CATALOGUE[h.name].settings
