@@ -90,6 +90,8 @@ from layoutlab.symbol import Sym
 from layoutlab.text import parse
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from layoutlab.guard.asserts import (
         assert_conflict_free,
         assert_covers,
@@ -97,6 +99,7 @@ if TYPE_CHECKING:
         assert_same_function,
         assert_vector_width,
     )
+    from layoutlab.tracing import Trace, probe
 
 __all__ = [
     "Basis",
@@ -159,6 +162,7 @@ __all__ = [
     "parse",
     "prepend",
     "prepend_ones",
+    "probe",
     "raked_product",
     "rank",
     "recast_layout",
@@ -180,6 +184,7 @@ __all__ = [
     "tma_write",
     "tmem",
     "tmem_store",
+    "trace",
     "umma_a",
     "umma_a_tmem",
     "umma_b",
@@ -201,8 +206,16 @@ _LATER = {
     "assert_injective": "layoutlab.guard.asserts",
     "assert_same_function": "layoutlab.guard.asserts",
     "assert_vector_width": "layoutlab.guard.asserts",
+    "probe": "layoutlab.tracing",
 }
 """Names of higher layers, whose modules are imported when the name is first used."""
+
+
+def trace(source: str = "") -> "AbstractContextManager[Trace]":
+    """Records every kernel that CuTe DSL compiles inside of a `with` block: see `layoutlab.tracing`."""
+    from layoutlab.tracing import trace as opened
+
+    return opened(source)
 
 
 def __getattr__(name: str) -> Any:

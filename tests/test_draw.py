@@ -346,6 +346,12 @@ def test_both_sides_of_a_tiled_copy_are_drawn() -> None:
     assert {cell[0] for (m, _), cell in source.items() if m // 32 == 1} == {"T32"}  # a warp reads its lanes as one
 
 
+def test_a_copy_atom_shows_both_sides_of_its_instruction() -> None:
+    svg = draw((PRINTED / "copy_atom_tmem_load.txt").read_text(), format="svg")
+    assert read_svg(svg, "destination") == {(t, v): [f"T{t}", f"V{v}"] for t in range(32) for v in range(32)}
+    assert {cell[0] for cell in read_svg(svg, "source").values()} == {"T0"}  # one of the 32 that ask together
+
+
 @pytest.mark.parametrize("path", sorted(PRINTED.glob("*.txt")), ids=lambda p: p.stem)
 def test_whatever_a_kernel_prints_is_drawn_or_refused(path: Path) -> None:
     try:

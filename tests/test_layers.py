@@ -34,6 +34,8 @@ LAYERS = [
     "catalogue",
     "crosscheck",
     "guard",
+    "tracing",
+    "trace",
     "kernels",
     "pytest_plugin",
     "cli",

@@ -25,7 +25,7 @@ WORDS = {
 }  # fmt: skip
 """What people call a column; nothing for one that they need not see."""
 
-BOXES = {"thread": "box", "value": "element"}
+BOXES = {"thread": "box", "value": "element in its box"}
 """What they call it where no threads write, but TMA."""
 
 BOX_OWNER: tuple[Line, ...] = ((("B", "thread"),), (("E", "value"),))

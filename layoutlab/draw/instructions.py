@@ -18,6 +18,8 @@ from layoutlab.int_tuple import flatten, modes, product
 from layoutlab.layout import Layout
 from layoutlab.text.records import tiler_text
 
+PER_ROW = 32  # elements of a copy atom
+
 
 def matrix_copy_picture(copy: Any, choice: Choice = WHOLE) -> Picture:
     """An ldmatrix or stmatrix: which thread gives each row's address, and who has each element in a register."""
@@ -136,6 +138,23 @@ def tiled_copy_picture(copy: Any, choice: Choice = WHOLE) -> Picture:
     title = choice.title or f"{_first_line(copy)}: {copy.tv} over {tiler_text(copy.tiler)}"
     picture = Picture(title, items, panels, choice.colour or by_owner(items), notes, coordinate=("m", "n"))
     return chosen(replace(picture, words={"side": ""}), choice)
+
+
+def copy_atom_picture(atom: Any, choice: Choice = WHOLE) -> Picture:
+    """A copy instruction: its elements in its own order, 32 to a row, with the threads that read and write each."""
+    tables = {}
+    for side, layout in (("source", atom.src), ("destination", atom.dst)):
+        found = ownership_items(layout, (1 << 62,), ("index",))
+        tables[side] = {
+            **found,
+            "m": [i // PER_ROW for i in found["index"]],
+            "n": [i % PER_ROW for i in found["index"]],
+        }
+    items, panels = _side_by_side(tables, choice)
+    notes = tuple(f"{p.title.split(':')[0]}: {note}" for p in panels for note in shared(p))
+    title = choice.title or " ".join(str(atom).split())
+    picture = Picture(title, items, panels, choice.colour or by_owner(items), notes, coordinate=("m", "n"))
+    return chosen(replace(picture, words={"side": "", "m": "row", "n": "element of the row"}), choice)
 
 
 def _side_by_side(tables: dict[str, Items], choice: Choice) -> tuple[Items, list[Panel]]:

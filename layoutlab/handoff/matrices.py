@@ -100,7 +100,9 @@ def ldmatrix(storage: Smem, fragment: Owner, *, rows: Any, count: int = 4, trans
     code = f'll.ldmatrix({storage.name}, {fragment.code}, rows="{pointed}", count={count}{flag})'
     read = places.after(inverse(fragment.places))
     rules = lambda: [*storage.rules(), *_rules(storage, pointed, name)]  # noqa: E731
-    return Reader(storage.tile, read, "the MMA", text, f"modelled: {name}", code, rules=rules)
+    at = storage.places.after(pointed.places)
+    op = f"ldmatrix.x{count}"
+    return Reader(storage.tile, read, "the MMA", text, f"modelled: {name}", code, rules=rules, rows=at, op=op)
 
 
 def stmatrix(owner: Owner, storage: Smem, *, rows: Any, count: int = 4, trans: bool = False) -> Writer:
@@ -124,4 +126,5 @@ def stmatrix(owner: Owner, storage: Smem, *, rows: Any, count: int = 4, trans: b
     rules = lambda: [*owner.rules(), *_rules(storage, pointed, name)]  # noqa: E731
     held = Owner(owner.tile, owner.places, owner.layout, owner.source, owner.code, owner.first_thread, rules, owner.who)
     unit = f"{name}.x{count}"
-    return Writer(held, storage, write, storage.tile.bits, route, code, f"modelled: {name}", "smem", unit=unit)
+    at = storage.places.after(pointed.places)
+    return Writer(held, storage, write, storage.tile.bits, route, code, f"modelled: {name}", unit=unit, rows=at)

@@ -36,6 +36,10 @@ class Reader:
     code: str
     space: str = "smem"
     rules: Callable[[], list[Rule]] = field(default=_no_rules, repr=False)
+    rows: Places | None = None
+    """Of ldmatrix: (t, instruction) -> the bit that a lane points at."""
+    op: str = ""
+    """Of ldmatrix: its name, `ldmatrix.x4`."""
 
     def location(self, outputs: dict[str, int]) -> Location:
         return Location(self.space, outputs)
@@ -107,7 +111,10 @@ def wgmma_a(desc: SmemDescriptor, tile: Tile, *, starts_bytes: Sequence[int], ma
         who="the wgmma",
         source=f"modelled: wgmma operand A, {major}-major",
         code=like.code.replace("ll.umma_a", "ll.wgmma_a", 1),
-        rules=lambda: [Rule("a warpgroup's instruction takes 64 rows", fault), *_descriptor_rules(desc, tuple(starts_bytes))],
+        rules=lambda: [
+            Rule("a warpgroup's instruction takes 64 rows", fault),
+            *_descriptor_rules(desc, tuple(starts_bytes)),
+        ],
     )
 
 

@@ -270,6 +270,8 @@ class Writer:
     space: str = "smem"
     unit: str = ""
     """The unit that writes whole boxes or tiles; by default threads do, by stores of `bits`."""
+    rows: Places | None = None
+    """Of stmatrix: (t, instruction) -> the bit that a lane points at."""
 
     @property
     def tile(self) -> Tile:

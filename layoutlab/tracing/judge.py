@@ -160,10 +160,14 @@ def _assigned(
             rows.append(mine[w])
             told.add(w)
         if not (proved or refuted or others):
-            rows.append(_alone(accesses[r], "reader", faults.get(r), [faults[w] for w in writers if w in faults], bool(writers)))
+            rows.append(
+                _alone(accesses[r], "reader", faults.get(r), [faults[w] for w in writers if w in faults], bool(writers))
+            )
     for w in writers:
         if w not in told and w not in content:
-            rows.append(_alone(accesses[w], "writer", faults.get(w), [faults[r] for r in readers if r in faults], bool(readers)))
+            rows.append(
+                _alone(accesses[w], "writer", faults.get(w), [faults[r] for r in readers if r in faults], bool(readers))
+            )
     return rows
 
 
@@ -176,7 +180,7 @@ def _alone(access: Access, what: str, fault: str | None, theirs: list[str], othe
     elif others:
         why = f"nothing that was seen {seen} a tile of these extents there"
     else:
-        why = f"nothing was seen that {seen} it: element by element, or by addresses of the code's own (--replay sees those)"
+        why = f"nothing was seen that {seen} it by a partition: element by element, perhaps, or by addresses of its own"
     pair = ("-", access.who) if what == "reader" else (access.who, "-")
     return Row(_buffer_name([access]), *pair, "unsupported", why, places=(access.place,))
 
@@ -203,8 +207,10 @@ def _sides(access: Access) -> list[Side]:
     if isinstance(layout, ComposedLayout):
         if not isinstance(layout.inner, Swizzle) or layout.offset != 0 or (swizzle and swizzle.bits):
             raise _Unsupported(f"its layout is {layout}, whose inner function is no single swizzle")
-        swizzle = layout.inner if layout.inner.unit_bits else Swizzle(
-            layout.inner.bits, layout.inner.base, layout.inner.shift, pointer.bits
+        swizzle = (
+            layout.inner
+            if layout.inner.unit_bits
+            else Swizzle(layout.inner.bits, layout.inner.base, layout.inner.shift, pointer.bits)
         )  # a swizzle composed with a layout counts what the layout counts
         layout = layout.outer
     if layout.symbolic():
@@ -260,7 +266,9 @@ def _pair(w: Access, r: Access, mine: list[Side], theirs: list[Side], trace: Tra
 
 
 def _transposed(side: Side) -> Side:
-    return Side(side.access, make_layout(side.tile[1], side.tile[0]), side.swizzle, side.start_bits, side.bits, side.align)
+    return Side(
+        side.access, make_layout(side.tile[1], side.tile[0]), side.swizzle, side.start_bits, side.bits, side.align
+    )
 
 
 def _judged(w: Access, r: Access, a: Side, b: Side, turned: bool, trace: Trace) -> Row:
@@ -336,11 +344,8 @@ def _tma_swizzle(access: Access, side: Side, trace: Trace) -> Any:
     """The swizzle that the tensor map was made with: the host's layout, where one atom of this type says it."""
     known = trace.tma.get(access.texts.get("tiler", ""), [])
     swizzles = {_swizzle_of(text) for text in known}
-    if len(swizzles) == 1:
-        swizzle = next(iter(swizzles))
-    else:
-        swizzle = side.swizzle.bits if side.swizzle else 0
-    return {0: 0, 1: 32, 2: 64, 3: 128}[swizzle]
+    own = side.swizzle.bits if side.swizzle else 0
+    return {0: 0, 1: 32, 2: 64, 3: 128}[next(iter(swizzles)) if len(swizzles) == 1 else own]
 
 
 def _swizzle_of(text: str) -> int:
@@ -361,7 +366,9 @@ def _reader(access: Access, side: Side, tile: Tile, turned: bool, trace: Trace) 
             return by_descriptor
     found = declared(storage, tile)
     who = "the MMA" if access.kind.startswith("mma") else access.by_name or "the copy"
-    return Reader(tile, found.read, who, found.text, "declared by the layout that it was given", found.code, rules=found.rules)
+    return Reader(
+        tile, found.read, who, found.text, "declared by the layout that it was given", found.code, rules=found.rules
+    )
 
 
 def _descriptors(access: Access, side: Side, tile: Tile) -> Reader | None:
@@ -383,7 +390,7 @@ def _descriptors(access: Access, side: Side, tile: Tile) -> Reader | None:
 
 
 def _fragment_steps(access: Access) -> list[int] | None:
-    """Bytes from the first K step to each, by the fragment's layout, which counts 16-byte units; None for other MMAs."""
+    """Bytes from the first K step to each, by the fragment's layout of 16-byte units; None for other MMAs."""
     m = re.search(r"smem_desc.*? o (\(.+\))>?$", access.result.replace("\n", " "))
     if m is None:
         return None

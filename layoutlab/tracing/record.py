@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from layoutlab.errors import LayoutError
+
+if TYPE_CHECKING:
+    from layoutlab.tracing.judge import Row
 
 
 @dataclass(frozen=True)
@@ -98,10 +101,22 @@ class Trace:
     def read(cls, value: Mapping[str, Any]) -> Trace:
         """A trace from JSON values."""
         if value.get("trace") != 1:
-            raise LayoutError("this is no trace: it has no entry \"trace\": 1")
+            raise LayoutError('this is no trace: it has no entry "trace": 1')
         accesses = [Access(**{**a, "via": tuple(a["via"])}) for a in value["accesses"]]
         names = {(f, n): texts for f, n, texts in value["names"]}
         return cls(value["source"], accesses, names, list(value["failures"]), dict(value["tma"]))
+
+    def rows(self) -> list[Row]:
+        """The table: each buffer's writer and reader, with the verdict and its reason."""
+        from layoutlab.tracing.judge import judge
+
+        return judge(self)
+
+    def table(self) -> str:
+        """The table as text."""
+        from layoutlab.tracing.judge import table
+
+        return table(self.rows())
 
     def text(self) -> str:
         """The JSON text of a file."""

@@ -40,12 +40,6 @@ def recording(trace: Trace) -> Iterator[Trace]:
         recorder.unwrap()
 
 
-def probe(trace: Trace, name: str, thing: Any) -> None:
-    """Writes an object down under a name of the user's choice."""
-    frame = sys._getframe(2)
-    trace.note(_function(frame), name, _text(thing))
-
-
 class _Recorder:
     """The wrapped functions, and what they tell."""
 
@@ -110,8 +104,10 @@ class _Recorder:
 
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             result = real(*args, **kwargs)
-            layout = args[layout_at] if len(args) > layout_at else next(
-                (value for key, value in kwargs.items() if "smem_layout" in key), None
+            layout = (
+                args[layout_at]
+                if len(args) > layout_at
+                else next((value for key, value in kwargs.items() if "smem_layout" in key), None)
             )
             self._tell(self._made, sys._getframe(1), name, result[0] if isinstance(result, tuple) else result, layout)
             return result
@@ -172,12 +168,24 @@ class _Recorder:
         text = _text(tensor)
         self.trace.accesses.append(
             Access(
-                role=role, kind=kind, call=call, space=space,
-                tensor=text, tensor_name=_name_of(frame, tensor, text), by_name=_name_of(frame, actor, ""),
-                result=_text(result), root=place.root, root_text=place.text, offset_bits=place.offset_bits,
-                via=place.via, why=place.why, view=place.view or text,
-                texts=dict(texts), function=_function(frame), place=_place(frame),
-            )  # fmt: skip
+                role=role,
+                kind=kind,
+                call=call,
+                space=space,
+                tensor=text,
+                tensor_name=_name_of(frame, tensor, text),
+                by_name=_name_of(frame, actor, ""),
+                result=_text(result),
+                root=place.root,
+                root_text=place.text,
+                offset_bits=place.offset_bits,
+                via=place.via,
+                why=place.why,
+                view=place.view or text,
+                texts=dict(texts),
+                function=_function(frame),
+                place=_place(frame),
+            )
         )
 
     # -- names --------------------------------------------------------------------------------------------------------
