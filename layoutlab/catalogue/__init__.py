@@ -18,7 +18,7 @@ from layoutlab.catalogue.sq import sQ
 from layoutlab.catalogue.sv import sV
 from layoutlab.catalogue.tp import tP
 from layoutlab.errors import LayoutError
-from layoutlab.handoff.core import HandoffFunction
+from layoutlab.handoff.core import Handoff, HandoffFunction
 from layoutlab.handoff.settings import nearest
 
 __all__ = ["CATALOGUE", "epilogue", "ldsm", "named", "oRescale", "rs_reuse", "sK", "sP", "sP90", "sQ", "sV", "tP"]
