@@ -8,6 +8,7 @@ import functools
 import itertools
 import json
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
@@ -22,6 +23,7 @@ from layoutlab.crosscheck.tags import RADIX, UNWRITTEN, digit, numbers, numeric,
 from layoutlab.crosscheck.traced import first_disagreement
 from layoutlab.cutedsl.sp_handoff import traced_handoff
 from layoutlab.cutedsl.trace import trace_many, trace_sP
+from layoutlab.device import Unavailable
 from layoutlab.errors import LayoutError
 from layoutlab.handoff import Handoff, SmemDescriptor, umma_a, verify
 from layoutlab.kernels import p_replay
@@ -506,37 +508,25 @@ def test_without_the_replays_packages_it_is_absent(monkeypatch: pytest.MonkeyPat
     assert "CuTe DSL is not installed here" in str(replayed.missing())
 
 
-class Driver:
-    """A CUDA driver with devices of these compute capabilities."""
+def found(capability: tuple[int, int]) -> Any:
+    return lambda: SimpleNamespace(capability=capability)
 
-    def __init__(self, *capabilities: int, status: int = 0) -> None:
-        self.capabilities, self.status = capabilities, status
 
-    def cuInit(self, flags: int) -> int:
-        return self.status
-
-    def cuDeviceGetCount(self, count: Any) -> int:
-        count._obj.value = len(self.capabilities)
-        return 0
-
-    def cuDeviceGetAttribute(self, value: Any, attribute: int, index: int) -> int:
-        value._obj.value = divmod(self.capabilities[index], 10)[{75: 0, 76: 1}[attribute]]
-        return 0
+def unavailable() -> Any:
+    raise Unavailable("there is no CUDA device here: no driver")
 
 
 @pytest.mark.parametrize(
-    ("driver", "reason"),
+    ("opened", "reason"),
     [
-        (None, "no CUDA driver here"),
-        (Driver(status=100), "the CUDA driver does not start (cuInit returned 100)"),
-        (Driver(), "the CUDA driver finds no device"),
-        (Driver(90, 89), "the kernel is sm_100a code, and the devices here are sm_90, sm_89"),
-        (Driver(90, 100), "this version of layoutlab runs no kernel on a device"),
+        (unavailable, "there is no CUDA device here: no driver"),
+        (found((9, 0)), "the kernel is sm_100a code, and the device here has compute capability 9.0"),
+        (found((10, 0)), "there is an SM100 device, and this version of layoutlab does not ask it"),
     ],
-    ids=lambda value: str(value)[:30],
+    ids=["none", "sm90", "sm100"],
 )
-def test_the_driver_says_why_no_device_is_asked(driver: Any, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device, "_driver", lambda: driver)
+def test_why_no_device_is_asked(opened: Any, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "Device", opened)
     assert device.missing() == reason
-    found = crosscheck(sP(kv=64), ["device"])
-    assert found.exit_status == 3 and reason in str(found)
+    answer = crosscheck(sP(kv=64), ["device"])
+    assert answer.exit_status == 3 and reason in str(answer)

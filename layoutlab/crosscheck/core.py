@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from layoutlab.catalogue import CATALOGUE
+from layoutlab.catalogue import of_catalogue
 from layoutlab.crosscheck import device, replayed, traced
 from layoutlab.crosscheck.testimony import Provider, Source, Testimony, evidence
 from layoutlab.errors import LayoutError
@@ -109,7 +109,8 @@ def crosscheck(
     """
     made = h.make() if isinstance(h, Case) else h
     asked = None if on is None else named_witnesses(on)
-    provider = _provider(made) if providers is None else providers.get(made.name, {})
+    known = PROVIDERS if providers is None and of_catalogue(made) else providers or {}
+    provider = known.get(made.name, {})
     model, found = verify(made), list[Testimony]()
     for testimony in _testimonies(made, model, asked, provider):
         found.append(testimony)
@@ -128,12 +129,6 @@ def named_witnesses(on: Iterable[str]) -> list[str]:
     if not names:
         raise LayoutError(f"no witness was named: {', '.join(WITNESSES)} can be asked")
     return names
-
-
-def _provider(made: Handoff) -> Provider:
-    """The witnesses of a handoff of the catalogue; a user's own of the same name and settings is another handoff."""
-    function = CATALOGUE.get(made.name)
-    return PROVIDERS.get(made.name, {}) if function and made.settings is function.settings else {}
 
 
 def _testimonies(made: Handoff, model: Verdict, asked: list[str] | None, provider: Provider) -> Iterator[Testimony]:

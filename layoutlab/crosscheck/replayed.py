@@ -286,11 +286,6 @@ def _of_product(model: Handoff, run: Run) -> str | None:
         writers = _writers(run, byte, element, int(reads[at]))
         wanted = "NaN, for its row reads what nobody wrote," if lost[at] else writers
         return f"O shows {shown} as A[{place}] in the run, {wanted} by the model"
-    lies = run.content[np.searchsorted(run.places, run.reads)].reshape(run.shape)
-    if at := _first(~lost & (lies != seen)):
-        place = _listed(dict(zip(run.axes, at, strict=True)))
-        shown, lying = (_named(run, int(x[at])) for x in (seen, lies))
-        return f"O shows {shown} as A[{place}], and {lying} lies where the run reads that element"
     return None
 
 
