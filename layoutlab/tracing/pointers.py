@@ -17,7 +17,7 @@ class Place:
     """The allocation (`root` numbers it), the bit of it where the tensor starts, and the view that it was made as.
 
     `via` names the operations between the view and the tensor that move its start by what is known at run time only;
-    `why` says why the start is not known.
+    `why` says why the start is not known; `whole` is the tensor of which an MMA's partition is a part.
     """
 
     root: int
@@ -26,6 +26,7 @@ class Place:
     via: tuple[str, ...] = ()
     view: str = ""
     why: str = ""
+    whole: str = ""
 
 
 @dataclass
@@ -36,7 +37,7 @@ class Pointers:
 
     def place_of(self, tensor: Any) -> Place:
         """Where a tensor of the DSL lies."""
-        value, offset, via, view, why = _raw(tensor), 0, list[str](), "", ""
+        value, offset, via, view, why, whole = _raw(tensor), 0, list[str](), "", "", ""
         for _ in range(_DEEPEST):
             owner = value.owner
             operation = getattr(owner, "operation", owner)
@@ -44,7 +45,7 @@ class Pointers:
             if not name:  # an argument of a block
                 outer = _outside(value, owner)
                 if outer is None:
-                    return Place(self._number(value), "an argument", offset, tuple(via), view, why)
+                    return Place(self._number(value), "an argument", offset, tuple(via), view, why, whole)
                 value = _raw(outer)
                 continue
             if name == "cute.make_view" and not view:
@@ -60,7 +61,9 @@ class Pointers:
             carrier = _carrier(operation, value)
             if carrier is None:
                 text = str(operation).split("\n")[0]
-                return Place(self._number(value), _told(name, text), offset, tuple(via), view, why)
+                return Place(self._number(value), _told(name, text), offset, tuple(via), view, why, whole)
+            if name == "cute.tiled.mma.partition" and not whole:
+                whole = _tensor_text(str(carrier.type))
             value = carrier
         raise LayoutError("a pointer's origin is more than 200 operations away")
 

@@ -22,6 +22,7 @@ from layoutlab.tracing.record import Access, Trace
 _PARTITIONS = ("partition_S", "partition_D")
 _FRAGMENTS = ("make_fragment_A", "make_fragment_B")
 _OPERANDS = ("partition_A", "partition_B", "partition_C")
+_CALLERS = 6
 _MOST = 20000
 """Names that one recording keeps at most: an unrolled kernel has more than anybody reads."""
 
@@ -142,7 +143,8 @@ class _Recorder:
         )  # fmt: skip
 
     def _fragment(self, frame: FrameType, name: str, mma: Any, tensor: Any, result: Any) -> None:
-        if hasattr(tensor, "iterator"):
+        descriptors = "smem_desc" in _text(result)  # of registers otherwise: the copies into those read the buffer
+        if hasattr(tensor, "iterator") and (descriptors or _space(tensor) == "tmem"):
             self._access(
                 frame, "reads", f"mma {name[-1]}", name, mma, tensor, result, by=_text(mma),
                 op=_text(getattr(mma, "op", "")), result_layout=_text(getattr(result, "layout", "")),
@@ -180,6 +182,7 @@ class _Recorder:
                 root_text=place.text,
                 offset_bits=place.offset_bits,
                 via=place.via,
+                whole=place.whole,
                 why=place.why,
                 view=place.view or text,
                 texts=dict(texts),
@@ -247,10 +250,16 @@ def _space(tensor: Any) -> str:
 
 
 def _name_of(frame: FrameType, thing: Any, text: str) -> str:
-    """The local name of an object in the function that calls, or in the one that called it."""
-    names = [name for name, value in frame.f_locals.items() if value is thing]
-    if names:
-        return names[0]
+    """The name of an object in the function that calls, or better in the ones that called that: helpers say `sA`."""
+    found, at = "", frame
+    for _ in range(_CALLERS):
+        names = [name for name, value in at.f_locals.items() if value is thing and name not in ("self", "this")]
+        found = names[0] if names else found
+        if at.f_back is None:
+            break
+        at = at.f_back
+    if found:
+        return found
     for name, value in frame.f_locals.items():
         if text and type(value) is type(thing) and _text(value) == text:
             return name
