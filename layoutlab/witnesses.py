@@ -27,6 +27,12 @@ FACTS: dict[str, dict[str, int]] = {
     "TMA boxes": {"H200": 140},
     "TMA, what the driver refuses": {"H200": 33},
     "cp.async": {"H200": 96},
+    "copy atoms": {"CuTe DSL": 0},
+    "tiled copies": {"CuTe DSL": 0},
+    "tiled copies, swizzled": {"CuTe DSL": 0},
+    "Tensor Memory copies": {"CuTe DSL": 0},
+    "tiled MMAs": {"CuTe DSL": 0},
+    "copies of operands, retile": {"CuTe DSL": 0},
     "shared-memory wavefronts": {"H200": 2241},
 }
 """fact -> witness -> cases compared, all of which agree."""

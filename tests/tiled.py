@@ -15,6 +15,7 @@ from typing import Any
 import layoutlab
 import layoutlab.tv
 from layoutlab import ComposedLayout, Layout, LayoutError, Swizzle, make_identity_layout
+from layoutlab.int_tuple import map_leaves
 from layoutlab.atoms.mma import mma_sync, wgmma
 
 SCRIPT = Path(__file__).parent / "oracles" / "dsl_tiled.py"
@@ -74,7 +75,8 @@ OURS = {
     "S": lambda bits, base, shift, offset, outer: ComposedLayout(Swizzle(bits, base, shift), offset, outer),
     "T": lambda layout, bits=None: layout,
     "TM": lambda layout, bits: layout,
-    "I": lambda shape: ComposedLayout(None, (0,) * len(shape), make_identity_layout(shape)),
+    "R": lambda shape: Layout(shape),
+    "I": lambda shape: ComposedLayout(None, map_leaves(lambda _: 0, shape), make_identity_layout(shape)),
     "mma_sync": mma_sync,
     "wgmma": wgmma,
 }

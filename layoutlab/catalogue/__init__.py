@@ -8,9 +8,12 @@ True
 from __future__ import annotations
 
 from layoutlab.catalogue.epilogue import epilogue
+from layoutlab.catalogue.ldsm import ldsm
 from layoutlab.catalogue.orescale import oRescale
+from layoutlab.catalogue.rs_reuse import rs_reuse
 from layoutlab.catalogue.sk import sK
 from layoutlab.catalogue.sp import sP
+from layoutlab.catalogue.sp90 import sP90
 from layoutlab.catalogue.sq import sQ
 from layoutlab.catalogue.sv import sV
 from layoutlab.catalogue.tp import tP
@@ -18,9 +21,11 @@ from layoutlab.errors import LayoutError
 from layoutlab.handoff.core import HandoffFunction
 from layoutlab.handoff.settings import nearest
 
-__all__ = ["CATALOGUE", "epilogue", "named", "oRescale", "sK", "sP", "sQ", "sV", "tP"]
+__all__ = ["CATALOGUE", "epilogue", "ldsm", "named", "oRescale", "rs_reuse", "sK", "sP", "sP90", "sQ", "sV", "tP"]
 
-CATALOGUE: dict[str, HandoffFunction] = {function.__name__: function for function in (sP, tP, sQ, sK, sV, oRescale, epilogue)}
+CATALOGUE: dict[str, HandoffFunction] = {
+    function.__name__: function for function in (sP, tP, sQ, sK, sV, oRescale, epilogue, ldsm, rs_reuse, sP90)
+}
 
 
 def named(name: str) -> HandoffFunction:

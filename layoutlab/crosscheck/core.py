@@ -108,18 +108,18 @@ def crosscheck(
     incomplete: no witness was heard; model alone: proved
     """
     made = h.make() if isinstance(h, Case) else h
-    asked = None if on is None else _known(on)
+    asked = None if on is None else named_witnesses(on)
     provider = _provider(made) if providers is None else providers.get(made.name, {})
-    found = []
-    model = verify(made)
+    model, found = verify(made), list[Testimony]()
     for testimony in _testimonies(made, model, asked, provider):
+        found.append(testimony)
         if heard:
             heard(testimony)
-        found.append(testimony)
     return Crosscheck(made, model, tuple(found))
 
 
-def _known(on: Iterable[str]) -> list[str]:
+def named_witnesses(on: Iterable[str]) -> list[str]:
+    """The names themselves; refuses one that is no witness's with the nearest that is, and an empty list."""
     names = list(on)
     for name in names:
         if name not in WITNESSES:

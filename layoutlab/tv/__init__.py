@@ -33,6 +33,7 @@ from layoutlab.tv.mma import (
     make_tiled_copy_C,
     make_tiled_mma,
 )
+from layoutlab.tv.tmem import make_tmem_copy
 
 __all__ = [
     "CopyAtom",
@@ -55,6 +56,7 @@ __all__ = [
     "make_tiled_copy_S",
     "make_tiled_copy_tv",
     "make_tiled_mma",
+    "make_tmem_copy",
     "mma_atom",
     "tcgen05_mma",
 ]

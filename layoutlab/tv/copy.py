@@ -25,6 +25,7 @@ Source: CUTLASS include/cute/atom/copy_atom.hpp (TiledCopy, ThrCopy, make_tiled_
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd, lcm
 from typing import Any
 
 from layoutlab.algebra import (
@@ -34,10 +35,10 @@ from layoutlab.algebra import (
     left_inverse,
     logical_product,
     raked_product,
-    recast_layout,
     right_inverse,
     zipped_divide,
 )
+from layoutlab.algebra.structure import L, layout_of, on_outer
 from layoutlab.errors import LayoutError
 from layoutlab.int_tuple import idx2crd, modes, product, to_text
 from layoutlab.layout import Layout, make_layout
@@ -111,7 +112,7 @@ class TiledCopy(records.TiledCopy):
         >>> from layoutlab.tv.instructions import make_copy_atom
         >>> atom = make_copy_atom("universal", "f32", num_bits_per_copy=64)
         >>> make_tiled_copy_tv(atom, Layout((4, 2)), Layout((1, 2))).layout_src_tv_tiled
-        (8,(2,1)):(1,(8,0))
+        ((4,2),(2,1)):((1,8),(4,0))
         """
         return self._side_tv(self.atom.src)
 
@@ -124,30 +125,27 @@ class TiledCopy(records.TiledCopy):
         """The copy as one thread sees it."""
         return ThrCopy(self, thr_idx)
 
-    def retile(self, tensor: Partitioned) -> ComposedLayout:
+    def retile(self, registers: L) -> L:
         """The registers of another partition, (V, M, N...), in the order in which this copy takes them.
 
         >>> from layoutlab.tv.instructions import make_copy_atom
         >>> atom = make_copy_atom("universal", "f16", num_bits_per_copy=32)
         >>> copy = make_tiled_copy_tv(atom, Layout((8, 4)), Layout((1, 4)))
         >>> copy.retile(Layout((4, 2, 1)))
-        0 o ((2,2),2,1):((1,2),4,0)
+        ((2,2),2,1):((1,2),4,0)
         """
-        layout = outer_of(tensor)
+        return on_outer(registers, self._retiled)
+
+    def _retiled(self, layout: Layout) -> Layout:
         values = _number(layout[0].size())
         shape = tuple(product(m) for m in modes(_shape_of(self.tiler)))
         order = _shaped(right_inverse(self.tv), shape)
-        owners = _number(self.tv[0].size()) * values
-        try:
-            of_value = recast_layout(owners, 1, order)  # (m,n) -> which group of V values of its thread
-        except LayoutError as why:
-            raise LayoutError(f"{layout} cannot be retiled: {why}") from None
+        of_value = _quotient(order, self.size * values)  # (m,n) -> which group of V values of its thread
         inside = logical_product(Layout(values), right_inverse(of_value))
         atom_values = zipped_divide(inside, Layout(self.atom.values))  # (atom's values, rest) -> (v,m,n)
-        tile = (Layout(values), *(Layout(_number(m.size())) for m in of_value))
+        tile = (Layout(values), *(Layout(m.size()) for m in of_value))
         cut = divided(layout, tile, "retiled copy")
-        found = composition(cut.tile, atom_values)
-        return thread_part(tensor, 0, Layout(1, 0), found, cut.rest)
+        return make_layout(composition(cut.tile, atom_values), *list(cut.rest)[1:])
 
     def _side_tv(self, side: Layout) -> Layout:
         tile = Layout((_shape_of(self.tiler), 1))
@@ -171,6 +169,7 @@ class ThrCopy:
 
         >>> from layoutlab.tv.instructions import make_copy_atom
         >>> copy = make_tiled_copy_tv(make_copy_atom("universal", "f32"), Layout((8, 8)), Layout((1, 1)))
+        >>> from layoutlab.swizzle import Swizzle
         >>> smem = ComposedLayout(Swizzle(4, 0, 6), 0, Layout((64, 16)))
         >>> copy.get_slice(9).partition_S(smem)
         S<4,0,6> o 65 o ((1,1),8,2):((0,0),8,512)
@@ -183,9 +182,9 @@ class ThrCopy:
         """What this thread writes of a tensor."""
         return self._partition(tensor, self.tiled_copy.atom.dst)
 
-    def retile(self, tensor: Partitioned) -> ComposedLayout:
+    def retile(self, registers: L) -> L:
         """`TiledCopy.retile`: the registers are the same for each thread."""
-        return self.tiled_copy.retile(tensor)
+        return self.tiled_copy.retile(registers)
 
     def _partition(self, tensor: Partitioned, side: Layout) -> ComposedLayout:
         cut = divided(outer_of(tensor), self.tiled_copy.tiler, "copy")
@@ -309,6 +308,13 @@ def _reference(atom: records.CopyAtom) -> Layout:
 def _check_tile(copy: TiledCopy) -> None:
     """Refuses a (thread, value) layout that leaves its tile or leaves some of it out."""
     tv, shape = copy.tv, _shape_of(copy.tiler)
+    for mode, (what, need) in enumerate((("threads", copy.atom.threads), ("values a thread", copy.atom.values))):
+        have = tv[mode].size()
+        if isinstance(have, int) and have % need:
+            raise LayoutError(
+                f"the tile {tiler_text(copy.tiler)} has {have} {what}, and one instruction takes {need}: "
+                f"an instruction of {gcd(have, need)}, or a tile of {lcm(have, need) // have} times as many, fits"
+            )
     total = product(shape)
     if tv.symbolic() or not isinstance(total, int):
         return
@@ -346,6 +352,25 @@ def _tiler(tiler: Tiler) -> Tiler:
     if isinstance(tiler, tuple):
         return tuple(map(_tiler, tiler))
     return Layout(tiler, 0 if tiler == 1 else 1) if isinstance(tiler, int) else tiler
+
+
+def _quotient(layout: Layout, unit: int) -> Layout:
+    """(m,n) -> layout(m,n) // unit, where each digit of the values lies below or above the unit.
+
+    >>> _quotient(Layout((8, 4), (4, 32)), 64)
+    (1,2):(0,1)
+    """
+
+    def leaf(shape: int, stride: int) -> Layout:
+        below = unit // stride if stride and stride < unit else 1
+        if stride and (max(unit, stride) % min(unit, stride) or max(shape, below) % min(shape, below)):
+            raise LayoutError(
+                f"values of {unit} cannot be taken together: {layout} steps by {stride}, {shape} times"
+            )
+        left = shape // below if below < shape else 1
+        return Layout(left, max(1, stride // unit) if left > 1 and stride else 0)
+
+    return make_layout(*(coalesce(layout_of([leaf(*pair) for pair in mode.leaves()])) for mode in layout))
 
 
 def _shape_of(tiler: Tiler) -> Any:

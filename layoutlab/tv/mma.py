@@ -98,7 +98,7 @@ class TiledMma(records.TiledMma):
         >>> from layoutlab.atoms.mma import mma_sync
         >>> from layoutlab.tv.instructions import mma_atom
         >>> make_tiled_mma(mma_atom(mma_sync(16, 8, 8, "f16", "f32")), (1, 2, 1)).tv_layout("A")
-        ((4,8,2),(2,2)):((32,1,0),(16,8))
+        ((4,8,2),((2,2),(1,1))):((32,1,0),((16,8),(0,0)))
         """
         modes = _MODES[operand]
         threads, values, rest = self._divided(Layout(tuple(self.get_tile_size(m) for m in modes)), operand)

@@ -99,6 +99,7 @@ NAMES = {
     "S": swizzled,
     "T": tensor,
     "TM": tmem_tensor,
+    "R": lambda shape: cute.make_rmem_tensor(shape, TYPES["f16"]),
     "I": cute.make_identity_tensor,
     "make_copy_atom": make_copy_atom,
     "make_tmem_copy": tcgen05.make_tmem_copy,

@@ -632,8 +632,9 @@ class _Multiply:
         record = self.wave.services.provenance
         if record is not None:
             lane, column = np.broadcast_arrays(lanes[:, None], np.arange(start, start + shape.n)[None, :])
+            writers = record.tmem_writers(self.cta, lane, column)
             record.tmem_store(self.ins, np.asarray(self.cta), lane, column, np.asarray(-1))
-            record.read("D", "tmem", self.cta, -1, self.ins, np.stack([lane, column, 0 * lane], axis=-1))
+            record.read("D", "tmem", self.cta, -1, self.ins, np.stack([lane, column, 0 * lane], axis=-1), writers)
 
     def _note_unwritten_accumulator(self, lanes: Array, start: int) -> None:
         columns = np.arange(start, start + self.shape.n)
