@@ -445,6 +445,11 @@ def test_the_report_counts_warp_instructions():
     assert "warp-instructions" in str(report)
 
 
+def test_an_endless_loop_ends_at_the_limit():
+    with pytest.raises(PtxError, match="no end after"):
+        out_words("  mov.u32 %r9, 0;\nAGAIN: add.u32 %r9, %r9, 1; bra AGAIN;\n", limit=20_000)
+
+
 def test_blocks_must_have_the_required_threads():
     text = kernel([], "  bar.sync 0;").replace(")\n{", ")\n.reqntid 64, 1, 1\n{")
     run(text, block=(64, 1, 1))

@@ -65,7 +65,8 @@ class Wave:
         self.rows = geometry.warps * self.ctas
         shape = (self.rows, LANES)
         # Registers hold rubbish until they are written, so that a forgotten initialisation shows.
-        self.pred = np.ones((plan.counts["pred"], *shape), np.bool_)
+        parity = np.arange(plan.counts["pred"])[:, None, None] + np.arange(LANES)
+        self.pred = np.broadcast_to(parity & 1, (plan.counts["pred"], *shape)).astype(np.bool_)
         self.b16 = np.full((plan.counts["b16"], *shape), RUBBISH & 0xFFFF, np.uint16)
         self.b32 = np.full((plan.counts["b32"], *shape), RUBBISH & 0xFFFFFFFF, np.uint32)
         self.b64 = np.full((plan.counts["b64"], *shape), RUBBISH, np.uint64)

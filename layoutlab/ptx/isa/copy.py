@@ -53,7 +53,9 @@ def _cp_async(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
         check_spans(wave, at, count, ins)
 
         def copy_lanes(lanes: Any) -> None:
-            _copy_threads(wave, ins, at[lanes], start[lanes], wanted[lanes], cta[lanes], threads[lanes], slots[lanes], count)
+            _copy_threads(
+                wave, ins, at[lanes], start[lanes], wanted[lanes], cta[lanes], threads[lanes], slots[lanes], count
+            )
 
         if wave.asynchronous.eager:
             copy_lanes(slice(None))
@@ -75,7 +77,15 @@ def check_spans(wave: Wave, at: Array, size: int, ins: Instruction) -> None:
 
 
 def _copy_threads(
-    wave: Wave, ins: Instruction, at: Array, start: Array, wanted: Array, cta: Array, threads: Array, slots: Array, count: int
+    wave: Wave,
+    ins: Instruction,
+    at: Array,
+    start: Array,
+    wanted: Array,
+    cta: Array,
+    threads: Array,
+    slots: Array,
+    count: int,
 ) -> None:
     memory = wave.services.memory
     flat = at + cta * wave.shared.stride

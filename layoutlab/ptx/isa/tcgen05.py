@@ -571,7 +571,16 @@ class _Multiply:
         shape = self.shape
         left = self._a()
         right = read_operand(
-            self.wave, self.ins, self.cta, self.b, shape.n, shape.b[0], shape.b[1], self.depth, shape.b_mn_major, "B",
+            self.wave,
+            self.ins,
+            self.cta,
+            self.b,
+            shape.n,
+            shape.b[0],
+            shape.b[1],
+            self.depth,
+            shape.b_mn_major,
+            "B",
             self.issuer,
         )
         product = multiply(left, right)
