@@ -111,7 +111,7 @@ class Settings:
 
 
 def nearest(wanted: str, there: Sequence[str]) -> str:
-    """The question whether the nearest name was meant, another case before another spelling; nothing where none is near.
+    """The question whether the nearest name was meant, first one that differs in case; nothing where none is near.
 
     >>> nearest("composit", ["coordinate", "composition"])
     '; did you mean composition?'
