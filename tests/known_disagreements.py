@@ -65,11 +65,28 @@ KNOWN = [
         OUTSIDE,
     ),
     Disagreement("dsl", "wrong", "logical_divide(L(2,4), L((2,2),(1,3)))", "((2,2),1):((4,12),0)", None, OVERLAP),
+    Disagreement(
+        "dsl",
+        "wrong",
+        "logical_divide(L((3,2),(0,1)), L(2,1))",
+        "(2,(2,2)):(0,(0,1))",
+        None,
+        "it cuts the tile out of each mode on its own and rounds up there",
+    ),
     Disagreement("dsl", "refuses", "logical_divide(L((6,1),(24,3)), L(8,40))", None, "(8,40):(960,24)", NOT_DIVIDED),
+    Disagreement(
+        "dsl", "form", "logical_divide(L((5,5),(1,0)), L(1,2))", "(1,(5,5)):(0,(1,0))", "(1,(5,5)):(2,(1,0))", ONE
+    ),
     Disagreement("pycute", "wrong", "logical_divide(L(1,1), L(8,1))", "(8,1):(0,0)", "(8,1):(1,0)", OUTSIDE),
     Disagreement("pycute", "wrong", "logical_divide(L(2,4), L((2,2),(1,3)))", "((2,2),1):((4,12),0)", None, OVERLAP),
+    Disagreement(
+        "pycute", "refuses", "logical_divide(L((5,5),(1,0)), L(1,2))", None, "(1,(5,5)):(2,(1,0))", NOT_DIVIDED
+    ),
     Disagreement("pycute", "form", "logical_divide(L(1,8), L(1,1))", "(1,1):(0,0)", "(1,1):(8,0)", ONE),
     Disagreement("tensor_layouts", "wrong", "logical_divide(L(1,1), L(8,1))", "(8,1):(0,0)", "(8,1):(1,0)", OUTSIDE),
+    Disagreement(
+        "tensor_layouts", "refuses", "logical_divide(L((5,5),(1,0)), L(1,2))", None, "(1,(5,5)):(2,(1,0))", NOT_DIVIDED
+    ),
     Disagreement("tensor_layouts", "form", "logical_divide(L(1,8), L(1,1))", "(1,1):(0,0)", "(1,1):(8,0)", ONE),
     # zipped_divide
     Disagreement(
@@ -109,21 +126,24 @@ KNOWN = [
     Disagreement(
         "dsl", "wrong", "logical_product(L(2,5), L((2,3),(1,2)))", "(2,(2,3)):(5,(1,2))", None, NO_CARRY_CHECK
     ),
+    Disagreement(
+        "dsl", "refuses", "logical_product(L((2,2),(2,4)), L(2,5))", None, "((2,2),2):((2,4),17)", NOT_DIVIDED
+    ),
     Disagreement("pycute", "wrong", "logical_product(L(2,5), L(7,1))", "(2,5):(5,1)", None, NOT_DIVIDED),
+    Disagreement(
+        "pycute", "refuses", "logical_product(L((2,2),(2,4)), L(2,5))", None, "((2,2),2):((2,4),17)", NOT_DIVIDED
+    ),
     Disagreement(
         "tensor_layouts", "wrong", "logical_product(L((8,2),(1,1)), L(2,1))", "((8,2),2):((1,1),8)", None, OVERLAP
     ),
-    # zipped_product
-    Disagreement("dsl", "refuses", "zipped_product(L((2,2),(2,4)), L(2,5))", None, "((2,2),2):((2,4),17)", NOT_DIVIDED),
-    Disagreement("pycute", "wrong", "zipped_product(L(2,2), L(3,1))", "(2,2):(2,1)", None, NOT_DIVIDED),
     Disagreement(
-        "pycute", "refuses", "zipped_product(L((2,2),(2,4)), L(2,5))", None, "((2,2),2):((2,4),17)", NOT_DIVIDED
+        "tensor_layouts",
+        "refuses",
+        "logical_product(L((2,2),(2,4)), L(2,5))",
+        None,
+        "((2,2),2):((2,4),17)",
+        NOT_DIVIDED,
     ),
-    Disagreement(
-        "tensor_layouts", "refuses", "zipped_product(L((2,2),(2,4)), L(2,5))", None, "((2,2),2):((2,4),17)", NOT_DIVIDED
-    ),
-    # tiled_product
-    Disagreement("pycute", "wrong", "tiled_product(L(2,4), L(5,1))", "(2,4):(4,1)", None, NOT_DIVIDED),
     # blocked_product
     Disagreement(
         "dsl", "wrong", "blocked_product(L(2,5), L((2,3),(1,2)))", "((2,2),(1,3)):((5,1),(0,2))", None, NO_CARRY_CHECK
@@ -250,6 +270,14 @@ KNOWN = [
         "its vector leaves the smaller layout",
     ),
     Disagreement("tensor_layouts", "refuses", "max_common_layout(L((2,2),(6,6)), L(7,1))", None, "1:0", NOT_DIVIDED),
+    Disagreement(
+        "tensor_layouts",
+        "form",
+        "max_common_layout(L((3,5,2),(3,1,1)), L((3,5,2),(3,1,1)))",
+        "2:15",
+        "5:3",
+        "of two modes of stride 1 it takes the other",
+    ),
     # recast_layout
     Disagreement("dsl", "wrong", "recast_layout(16, 32, L(4,2))", "4:4", None, HALF),
     Disagreement(

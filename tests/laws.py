@@ -118,10 +118,15 @@ def logical_divide(a: Layout, tile: Layout, r: Layout) -> str | None:
         return f"{r} is no pair (tile, rest)"
     if not has_complement(tile):
         return f"copies of {tile} fill no range"
-    if wrong := composition(without_ones(a), tile, r[0]):
-        return f"mode 0: {wrong}"
-    missing = set(values(a)) - set(values(r))
-    return f"{missing} is left out" if missing else None
+    free = [g for g in gaps(tile, r[1].size()) or () if g < a.size() or g == 0]
+    if r[1].size() < len(free):
+        return f"{r[1].size()} tiles, at {free} more begin"
+    whole, n = without_ones(a), tile.size()
+    for j, gap in enumerate((gaps(tile, r[1].size()) or [])[: r[1].size()]):
+        for i in range(n):
+            if r(i + n * j) != whole.extended(gap + tile(i)):
+                return f"element {i} of tile {j} is {r(i + n * j)}, not {whole.extended(gap + tile(i))}"
+    return None
 
 
 def without_ones(a: Layout) -> Layout:

@@ -166,8 +166,7 @@ def test_a_load_wider_than_the_tile_leaves_it() -> None:
     verdict = verify(Handoff(P, writer=store(tcgen05_ld("32x32b.x32").over(P), s, bits=16), reader="(128,48):(48,1)"))
     assert verdict["inside"].witness.message == "T0 V48 (m=0, k=48) lies outside of the tile: k ends at 47"
     assert verdict["legal"].witness.message == (
-        "tcgen05.ld.32x32b.x32 takes 32 columns at a time, and 32 does not divide 48: it would touch 64 columns; "
-        "x16 divides them, in 3 steps"
+        "tcgen05.ld.32x32b.x32 over 48 columns spans 64: x16 divides them, 3 steps"
     )
     assert verdict.explanation == ("a wider tile: the threads hold k=0 to 63, the tile ends at 47",)
     assert (verdict["placed"].verdict, verdict["placed"].checked) == ("proved", 128 * 48)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from layoutlab.cli import main
+from layoutlab.draw import draw
 from tests.browser import opened
 
 ROOT = Path(__file__).parent.parent
@@ -140,6 +141,26 @@ SVGS = sorted(p.name for p in GALLERY.glob("*.svg"))
 @pytest.mark.parametrize("name", SVGS)
 def test_no_text_overlaps_or_leaves_its_cell(browser: Any, name: str) -> None:
     count, bad = faults(browser, GALLERY / name)
+    assert count > 5
+    assert bad == []
+
+
+@pytest.mark.parametrize(
+    ("what", "choice"),
+    [
+        ("1:0", {"title": "(((4,8,4),(2,2,2,16)):((256,1,32),(128,8,16,1024))," * 4}),
+        ("(4,3):(1000000,100)", {}),
+        ("(3,200):(200,1)", {"bits": 8}),
+        ("(2,40):(40,1)", {"bits": 4}),
+        ("tcgen05.mma.cta_group::2.m128n32", {"rows": (60, 70)}),
+        ("tcgen05.ld.16x32bx2.x4", {}),
+        ("stmatrix.m16n8.x2.trans", {}),
+    ],
+)
+def test_other_pictures_keep_their_text_in_place(browser: Any, tmp_path: Path, what: str, choice: Any) -> None:
+    path = tmp_path / "other.svg"
+    draw(what, path, **choice)
+    count, bad = faults(browser, path)
     assert count > 5
     assert bad == []
 

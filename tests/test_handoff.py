@@ -387,7 +387,7 @@ def test_a_forgotten_offset_in_tensor_memory_reads_another_buffer() -> None:
     assert witness.wrote.json() == {"space": "tmem", "lane": 0, "column": 32, "half": 0}
     assert verdict.explanation == (
         "an offset: everything is written 32 columns too high",
-        "the MMA reads columns 0 to 31, which are not tP's (32 to 95); these are S's",
+        "the MMA reads columns 0 to 31: these are S's columns, not P's (32 to 95)",
     )
 
 

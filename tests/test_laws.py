@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import layoutlab as ll
 from layoutlab import ComposedLayout, Layout, LayoutError
 
-EXAMPLES = settings(max_examples=150, deadline=None)
+EXAMPLES = settings(max_examples=100, deadline=None)
 
 
 @given(some.composable())

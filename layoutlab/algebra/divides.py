@@ -105,7 +105,7 @@ def _by_stride(layout: Layout) -> list[tuple[Any, Any]]:
 # -- divides ----------------------------------------------------------------------------------------------------------
 
 
-def logical_divide(layout: Layout, tiler: Tiler) -> Layout:
+def logical_divide(layout: L, tiler: Tiler) -> L:
     """The layout as (tile, rest): composition(layout, (tiler, complement(tiler, size(layout)))).
 
     >>> logical_divide(Layout(24), Layout(4, 2))
@@ -115,7 +115,7 @@ def logical_divide(layout: Layout, tiler: Tiler) -> Layout:
     >>> logical_divide(Layout(10), 4)  # 3 tiles of 4 cover 10: the last one reaches past the end
     (4,3):(1,4)
     """
-    return by_mode(_divided, layout, tiler)
+    return on_outer(layout, lambda outer: by_mode(_divided, outer, tiler))
 
 
 def _divided(layout: Layout, tile: Layout) -> Layout:
@@ -123,33 +123,41 @@ def _divided(layout: Layout, tile: Layout) -> Layout:
     return composition_of_layouts(whole, make_layout(tile, complement(tile, whole.shape)))
 
 
-def zipped_divide(layout: Layout, tiler: Tiler) -> Layout:
+def zipped_divide(layout: L, tiler: Tiler) -> L:
     """The layout as ((tile modes), (rest modes)).
 
     >>> zipped_divide(Layout((4, 8, 3)), (2, 4))
     ((2,4),(2,2,3)):((1,4),(2,16,32))
     """
-    return _zipped(logical_divide(layout, tiler), tiler)
+    return on_outer(layout, lambda outer: _zipped(by_mode(_divided, outer, tiler), tiler))
 
 
-def tiled_divide(layout: Layout, tiler: Tiler) -> Layout:
+def tiled_divide(layout: L, tiler: Tiler) -> L:
     """The layout as ((tile modes), rest modes...).
 
     >>> tiled_divide(Layout((4, 8, 3)), (2, 4))
     ((2,4),2,2,3):((1,4),2,16,32)
     """
-    tile, rest = zipped_divide(layout, tiler)
-    return make_layout(tile, *rest)
+
+    def tiled(outer: Layout) -> Layout:
+        tile, rest = zipped_divide(outer, tiler)
+        return make_layout(tile, *rest)
+
+    return on_outer(layout, tiled)
 
 
-def flat_divide(layout: Layout, tiler: Tiler) -> Layout:
+def flat_divide(layout: L, tiler: Tiler) -> L:
     """The layout as (tile modes..., rest modes...).
 
     >>> flat_divide(Layout((4, 8, 3)), (2, 4))
     (2,4,2,2,3):(1,4,2,16,32)
     """
-    tile, rest = zipped_divide(layout, tiler)
-    return make_layout(*tile, *rest)
+
+    def flat(outer: Layout) -> Layout:
+        tile, rest = zipped_divide(outer, tiler)
+        return make_layout(*tile, *rest)
+
+    return on_outer(layout, flat)
 
 
 def _zipped(pairs: Layout, tiler: Tiler) -> Layout:

@@ -183,7 +183,8 @@ def max_common_layout(a: Layout, b: Layout) -> Layout:
 
 def _counts_up(a: Layout, indices: Layout) -> bool:
     """Whether a(indices(i)) = i, all indices being a's own."""
-    if indices.cosize() > a.size():
+    reach, size = indices.cosize(), a.size()
+    if not isinstance(reach, int) or not isinstance(size, int) or reach > size:
         return False
     try:
         return coalesce(composition_of_layouts(a, indices)) == coalesce(Layout(indices.size()))

@@ -86,36 +86,36 @@ def _downcast(layout: Layout, parts: int) -> Layout:
 
 
 def _upcast(layout: Layout, unit: int) -> Layout:
-    """Units of `unit` elements as one element each: strides that are multiples are divided, smaller ones fill units."""
+    """Units of `unit` elements as one element each: strides that are multiples are divided, the others fill units."""
     if unit == 1:
         return layout
     _refuse_bases(layout)
-    inside, shapes, strides = list[tuple[int, int]](), list[Any](), list[Any]()
-    for extent, stride in layout.leaves():
-        try:
-            multiple = stride % unit == 0
-        except LayoutError:
-            raise LayoutError(f"the stride {stride} is not known to be a multiple of {unit}") from None
-        if multiple or extent == 1:
-            shapes.append(extent)
-            strides.append(stride // unit if multiple else max(1, stride // unit))
-            continue
-        if not isinstance(stride, int) or stride < 0 or unit % stride:
-            raise LayoutError(f"{extent}:{stride} does not move by whole units of {unit}, nor fill one")
-        steps = unit // stride
-        part = extent if isinstance(extent, int) and extent < steps else steps
-        if extent % part:
-            raise LayoutError(f"{extent}:{stride} does not divide into units of {unit}")
-        inside.append((part, stride))
-        shapes.append(extent // part)
-        strides.append(1)
-    filled = 1
-    for part, stride in sorted(inside, key=lambda leaf: leaf[1]):
-        filled = filled * part if stride == filled else 0
-    if filled != unit:
-        listed = ", ".join(f"{s}:{d}" for s, d in inside) or "none"
+    leaves = layout.leaves()
+    inside = [i for i, (s, d) in enumerate(leaves) if s != 1 and not _multiple(d, unit)]
+    filled, units = 1, dict[int, Any]()
+    for i in sorted(inside, key=lambda i: leaves[i][1] if isinstance(leaves[i][1], int) else 0):
+        extent, stride = leaves[i]
+        if not _known_to_be(stride, filled) or (filled > 1 and filled % unit == 0):
+            raise LayoutError(f"{extent}:{stride} does not move by whole units of {unit}, nor goes on filling one")
+        filled = filled * extent
+        units[i] = filled // unit if filled % unit == 0 else 1
+    if filled % unit:
+        listed = ", ".join(f"{leaves[i][0]}:{leaves[i][1]}" for i in inside) or "none"
         raise LayoutError(f"the strides below {unit} ({listed}) do not fill units of {unit}")
+    shapes = [units.get(i, s) for i, (s, _) in enumerate(leaves)]
+    strides = [1 if i in units else d // unit if _multiple(d, unit) else 1 for i, (_, d) in enumerate(leaves)]
     return Layout(unflatten(shapes, layout.shape), unflatten(strides, layout.shape))
+
+
+def _multiple(stride: Any, unit: int) -> bool:
+    try:
+        return bool(stride % unit == 0)
+    except LayoutError:
+        raise LayoutError(f"the stride {stride} is not known to be a multiple of {unit}") from None
+
+
+def _known_to_be(stride: Any, number: Any) -> bool:
+    return isinstance(stride, int) and isinstance(number, int) and stride == number
 
 
 def _refuse_bases(layout: Layout) -> None:

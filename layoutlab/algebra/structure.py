@@ -263,12 +263,14 @@ def slice_and_offset(coord: Coord, layout: AnyLayout) -> tuple[Any, Any]:
     return kept, offset
 
 
-def dice(x: Layout | IntTuple, coord: Coord) -> Any:
+def dice(x: AnyLayout | IntTuple, coord: Coord) -> Any:
     """The modes where the coordinate has no None: what `slice_` leaves out.
 
     >>> dice(Layout((4, (2, 8))), (None, (0, None)))
     (2):(4)
     """
+    if isinstance(x, ComposedLayout):
+        return x.with_outer(dice(x.outer, coord))
     if isinstance(x, Layout):
         pairs = zip(_paired(coord, x.shape, False), _paired(coord, x.stride, False), strict=True)
         return layout_of([Layout(s, d) for s, d in pairs])

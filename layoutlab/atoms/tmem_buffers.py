@@ -99,6 +99,14 @@ class TmemBuffers:
         """
         return Column(column, tuple(b for b in self.buffers if b.first <= column < b.end))
 
+    def ranges(self, *but: str) -> dict[str, range]:
+        """The columns of every buffer, but of those named.
+
+        >>> TmemBuffers((Buffer("S", 0, 128), Buffer("O", 128, 64))).ranges("S")
+        {'O': range(128, 192)}
+        """
+        return {b.name: range(b.first, b.end) for b in self.buffers if b.name not in but}
+
     def aliases(self) -> tuple[tuple[Buffer, Buffer, tuple[int, int]], ...]:
         """Every two buffers that share columns, and which ones.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from layoutlab.catalogue import CATALOGUE
+from layoutlab.catalogue import CATALOGUE, of_catalogue
 from layoutlab.catalogue.files import find, made
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.core import HandoffFunction, verify
@@ -70,12 +70,12 @@ def run(args: Namespace) -> int:
         print(listing())
         return 0
     functions = find(args.target)
-    chosen = _settings(args.set)
-    handoffs = [made(f, partial(f, **_known(f, chosen, functions))) for f in functions]
+    chosen = settings_of(args.set)
+    handoffs = [made(f, partial(f, **chosen_for(f, chosen, functions))) for f in functions]
     statuses, objects = [0], list[dict[str, Any]]()
     for i, h in enumerate(handoffs):
         verdict = verify(h)
-        tracer = None if args.no_trace else TRACERS.get(h.name)
+        tracer = None if args.no_trace or not of_catalogue(h) else TRACERS.get(h.name)
         if not args.json:
             print(("\n" if i else "") + report(verdict), flush=True)
         trace = tracer(verdict) if tracer else None
@@ -109,11 +109,12 @@ def _template(args: Namespace) -> int:
     if len(functions) > 1:
         raise LayoutError(f"{args.template} declares several handoffs: name one, FILE.py:NAME")
     (function,) = functions
-    print(template(made(function, lambda: function(**_settings(args.set)))), end="")
+    print(template(made(function, lambda: function(**settings_of(args.set)))), end="")
     return 0
 
 
-def _settings(given: list[str]) -> dict[str, str]:
+def settings_of(given: list[str]) -> dict[str, str]:
+    """The settings that --set KEY=VALUE gave; refuses a text that is none, and a name given twice."""
     settings = {}
     for text in given:
         name, equals, value = text.partition("=")
@@ -125,7 +126,7 @@ def _settings(given: list[str]) -> dict[str, str]:
     return settings
 
 
-def _known(function: HandoffFunction, chosen: Mapping[str, str], all_of: list[HandoffFunction]) -> dict[str, str]:
+def chosen_for(function: HandoffFunction, chosen: Mapping[str, str], all_of: list[HandoffFunction]) -> dict[str, str]:
     """The settings that this function has; every one has to be some function's."""
     if len(all_of) == 1:
         return dict(chosen)

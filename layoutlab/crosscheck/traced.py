@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 from layoutlab.arbiter import first_where
+from layoutlab.crosscheck.testimony import Testimony, evidence, first_other_claim
+from layoutlab.cutedsl.jobs import DSL_PACKAGE, dsl_version
 from layoutlab.cutedsl.sp_handoff import traced_handoff
 from layoutlab.cutedsl.trace import KERNELS, TraceUnavailable, trace_sP
 from layoutlab.errors import LayoutError
-from layoutlab.handoff import Handoff
+from layoutlab.handoff import Handoff, Verdict, verify
 from layoutlab.handoff.places import Places
 
 
@@ -42,6 +45,32 @@ def against_trace(model: Handoff, ptx: bool = False) -> Agreement:
         return _agreement(False, f"disagrees ({where}): {difference}", started, record)
     line = f"agrees: owner, writer and reader of all {model.tile.size} elements are those of {where}"
     return _agreement(True, line, started, record)
+
+
+def missing() -> str | None:
+    """Why no kernel can be traced here; None where one can."""
+    if dsl_version() is None:
+        return f"CuTe DSL is not installed here (pip install {DSL_PACKAGE}), so nothing was traced"
+    return (
+        None if find_spec(KERNELS) else f"{KERNELS} is not installed beside layoutlab, so there is no kernel to trace"
+    )
+
+
+def ask(model: Handoff, verdict: Verdict) -> Testimony:
+    """Holds the model of sP against what CuTe DSL computes, the reader being the descriptors of the compiled kernel.
+
+    Raises LayoutError where the kernel cannot be traced, or the trace not be read.
+    """
+    started = time.perf_counter()
+    trace = trace_sP(model.params, ptx=True)
+    traced = traced_handoff(trace)
+    theirs = verify(traced)
+    claims = {claim.name: claim for claim in theirs.claims}
+    difference = first_disagreement(model, traced) or first_other_claim(verdict, claims, "in the trace")
+    source = f"CuTe DSL {trace.dsl_version}'s" + (" (cached)" if trace.cached else "")
+    same = f"owner, writer and reader of all {model.tile.size} elements are {source}; {evidence(claims)}"
+    why = f"disagrees: {difference}" if difference else same
+    return Testimony("trace", theirs.verdict, why, difference is None, time.perf_counter() - started)
 
 
 def first_disagreement(model: Handoff, traced: Handoff) -> str | None:

@@ -18,9 +18,9 @@ from __future__ import annotations
 from os import PathLike
 from typing import Any
 
+from layoutlab.draw.items import Choice
 from layoutlab.draw.picture import Picture
 from layoutlab.draw.subjects import picture_of
-from layoutlab.draw.views import Choice
 from layoutlab.errors import LayoutError
 
 __all__ = ["FORMATS", "Choice", "Picture", "draw", "picture_of", "rendered", "repr_svg"]

@@ -6,31 +6,32 @@ as an arrow from where the element was written to where it is read.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
+from layoutlab.draw.items import CHUNK_BYTES, WHOLE, Choice, by_owner, chosen, kept, with_places, with_warps
+from layoutlab.draw.panels import OWNER, TMEM_COLUMN_BITS, memory_panel, shared, tile_panel, tmem_panel
 from layoutlab.draw.picture import MOST_CELLS, NOTHING, WRONG, Arrow, Band, Items, Line, Panel, Picture
-from layoutlab.draw.views import (
-    CHUNK_BYTES,
-    CORE_ROWS,
-    OWNER,
-    TMEM_COLUMN_BITS,
-    WHOLE,
-    Choice,
-    by_owner,
-    chosen,
-    kept,
-    memory_panel,
-    shared,
-    tile_panel,
-    tmem_panel,
-    with_places,
-    with_warps,
-)  # fmt: skip
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.core import Handoff, verify
 from layoutlab.handoff.report import cost_line
 from layoutlab.handoff.verdict import Claim, Verdict
+
+WORDS = {
+    "byte": "written at byte", "read": "read at byte", "step": "MMA step", "lane": "written in lane",
+    "column": "written in column", "read_lane": "read in lane", "read_column": "read in column",
+    "bit": "", "read_bit": "",
+}  # fmt: skip
+"""What people call a column; nothing for one that they need not see."""
+
+BOXES = {"thread": "box", "value": "element in its box"}
+"""What they call it where no threads write, but TMA."""
+
+BOX_OWNER: tuple[Line, ...] = ((("B", "thread"),), (("E", "value"),))
+
+CORE_ROWS = 8
+"""Rows of a core matrix; each is 16 bytes."""
 
 STEP_BITS = 256
 """Bits of K that one step of an MMA takes from each row."""
@@ -58,7 +59,7 @@ def handoff_picture(what: Handoff | Verdict, choice: Choice = WHOLE) -> Picture:
         title, items, panels, choice.colour or by_owner(items),
         (*_notes(verdict), *shared(panels[1], "places receive several elements")),
         _arrows(items, panels, verdict["placed"]), tuple(made.tile.extents), made.tile.bits,
-        {"byte": "written at byte", "read": "read at byte", "step": "MMA step", "m": "m"},
+        WORDS if made.writer.owner.threaded else WORDS | BOXES,
     )  # fmt: skip
     return chosen(picture, choice)
 
@@ -67,6 +68,23 @@ def short(made: Handoff) -> str:
     """The handoff's name and the settings that are not the defaults."""
     usual = {entry.name: entry.default for entry in made.settings.entries} if made.settings else {}
     return made.name + "".join(f" {k}={v}" for k, v in made.params.items() if k not in usual or usual[k] != v)
+
+
+def writer_words(made: Handoff) -> tuple[str, ...]:
+    """Who writes, as the handoff's own first words say it, and which threads they are."""
+    owner = made.writer.owner
+    if not owner.threaded:
+        return (made.writer.unit,)
+    count, first = owner.places.axes["t"], owner.first_thread
+    said = re.match(r"([A-Z][\w ]*?) (?:writes?|stores?|takes?|puts?)\b", made.doc)
+    threads = f"threads T{first} to T{first + count - 1}" if count > 1 else f"T{first}"
+    return (said[1], threads) if said else (threads,)
+
+
+def reader_word(made: Handoff) -> str:
+    """Who reads: the MMA by the name that the handoff's own words give it."""
+    said = re.search(r"the ([A-Z]\w* MMA)\b", made.doc)
+    return f"the {said[1]}" if said and "MMA" in made.reader.who else made.reader.who
 
 
 def _axes(made: Handoff) -> tuple[str, str]:
@@ -78,6 +96,9 @@ def _axes(made: Handoff) -> tuple[str, str]:
 def _items(made: Handoff, row: str, col: str) -> Items:
     """Every (thread, value) of the writer, then what is read and was never written, with thread -1."""
     import numpy as np
+
+    if made.writer.space != made.reader.space:
+        raise LayoutError(f"{made}: written in {made.writer.space}, read in {made.reader.space}: no panel shows both")
 
     owner, extents = made.writer.owner, made.tile.extents
     threads, values = owner.places.axes["t"], owner.places.axes["v"]
@@ -103,9 +124,9 @@ def _items(made: Handoff, row: str, col: str) -> Items:
         "value": np.concatenate([v, nobody]),
         **coordinates,
     }
-    columns["instruction"] = np.where(
-        columns["value"] < 0, NOTHING, columns["value"] // max(made.writer.bits // bits, 1)
-    )
+    if owner.threaded:
+        each = max(made.writer.bits // bits, 1)
+        columns["instruction"] = np.where(columns["value"] < 0, NOTHING, columns["value"] // each)
     if len(extents) == 1:
         columns["0"] = 0 * columns[col]
     if len(extents) > 2:
@@ -113,22 +134,24 @@ def _items(made: Handoff, row: str, col: str) -> Items:
             {a: coordinates[a] for a in list(extents)[1:]}, {a: extents[a] for a in list(extents)[1:]}
         )
     columns |= _place_columns(written, reads, bits)
-    if made.reader.who == "the MMA" and len(extents) == 2:
+    if "operand" in made.reader.source and len(extents) == 2:
         columns["step"] = coordinates[col] // (STEP_BITS // bits)
     columns[WRONG] = (~same).astype(int)
     items: Items = {name: values.tolist() for name, values in columns.items()}
-    return with_places(with_warps(items)) if "byte" in items else with_warps(items)
+    items = with_warps(items) if made.writer.owner.threaded else items
+    return with_places(items) if "byte" in items else items
 
 
 def _place_columns(written: dict[str, Any], reads: dict[str, Any], bits: int) -> dict[str, Any]:
     """Where each item is written and read, as people count it."""
     out: dict[str, Any] = {}
     if "lane" in written:
-        out |= {"lane": written["lane"], "column": written["bit"] // TMEM_COLUMN_BITS, "bit": written["bit"]}
-        out["read"] = reads["bit"] // TMEM_COLUMN_BITS if "lane" in reads else reads["bit"] // 8
+        for before, places in (("", written), ("read_", reads)):
+            out |= {f"{before}lane": places["lane"], f"{before}column": places["bit"] // TMEM_COLUMN_BITS}
+            out[f"{before}bit"] = places["bit"]
         return out
     out |= {"byte": written["bit"] // 8, "read": reads["bit"] // 8}
-    return out | ({"bit": written["bit"]} if bits % 8 else {})
+    return out | ({"bit": written["bit"], "read_bit": reads["bit"]} if bits % 8 else {})
 
 
 def _flat(where: dict[str, Any], extents: Any) -> Any:
@@ -154,34 +177,45 @@ def _refuse_more(count: int, made: Handoff) -> None:
 
 
 def _writer_panel(made: Handoff, items: Items, row: str, col: str) -> Panel:
-    title = f"written: tile {made.tile.name}, each cell its thread and value ({made.writer.bits}-bit stores)"
-    return tile_panel(items, row, col, OWNER, title, present=[t >= 0 for t in items["thread"]])
+    threaded, bits = made.writer.owner.threaded, made.writer.bits
+    how = f"each cell its thread and value ({bits}-bit stores)" if threaded else "by TMA, each cell its box and element"
+    title = f"written: tile {made.tile.name}, {how}"
+    return tile_panel(items, row, col, _owner(made), title, present=[t >= 0 for t in items["thread"]])
+
+
+def _owner(made: Handoff) -> tuple[Line, ...]:
+    return OWNER if made.writer.owner.threaded else BOX_OWNER
 
 
 def _memory_panel(made: Handoff, items: Items, row: str, col: str, choice: Choice) -> Panel:
     lines: tuple[Line, ...] = tuple(((name[0], name),) for name in (row, col) if name != "0")
     if choice.labels == "owner":
-        lines = OWNER
-    if "lane" in items:
-        return tmem_panel(items, made.tile.bits, lines, f"Tensor Memory: lanes and columns of tile {made.tile.name}")
-    cell = "thread and value" if choice.labels == "owner" else f"({row}, {col})" if len(lines) > 1 else col
-    title = f"memory: rows of 128 bytes under 32 banks, each cell its {cell}"
+        lines = _owner(made)
     wrong = items[WRONG]
+    cell = "thread and value" if choice.labels == "owner" else f"({row}, {col})" if len(lines) > 1 else col
+    if "lane" in items:
+        read = zip(items["read_lane"], items["read_bit"], wrong, strict=True)
+        title = f"Tensor Memory: lanes and columns, each cell its {cell}"
+        return tmem_panel(items, made.tile.bits, lines, title, [(lane, bit) for lane, bit, w in read if w])
+    title = f"memory: rows of 128 bytes under 32 banks, each cell its {cell}"
     also = [b for b, w in zip(items["read"], wrong, strict=True) if w]
     return memory_panel(items, made.tile.bits, lines, title, count_banks=choice.count_banks, also=also)
 
 
 def _reader_panel(made: Handoff, items: Items, row: str, col: str) -> Panel:
     bits = made.tile.bits
-    cols = max(items[col]) + 1
     steps = STEP_BITS // bits
-    mma = "step" in items
-    bands = tuple(Band(i * steps, steps, f"step {i}") for i in range(-(-cols // steps))) if mma else ()
-    every = (CORE_ROWS, max(CHUNK_BYTES * 8 // bits, 1)) if mma else (0, 0)
-    unit = "column" if "lane" in items else "byte"
-    core = "; heavy lines: core matrices" if mma else ""
-    title = f"read by {made.reader.who}: each cell the {unit} it is taken from{core}"
-    lines: tuple[Line, ...] = ((("", "read"),),)
+    mma, tensor = "step" in items, "lane" in items
+    last = (max(items[col]) + steps) // steps
+    bands = tuple(Band(i * steps, steps, f"step {i}") for i in range(last)) if mma else ()
+    core = (CORE_ROWS, max(CHUNK_BYTES * 8 // bits, 1))
+    core = core[::-1] if "MN-major" in made.reader.source else core
+    every = core if mma and not tensor else (0, steps if mma else 0)
+    heavy = "; heavy lines: core matrices" if mma and not tensor else ""
+    title = (
+        f"read by {made.reader.who}: each cell the {'lane and column' if tensor else 'byte'} it is taken from{heavy}"
+    )
+    lines: tuple[Line, ...] = ((("L", "read_lane"),), (("C", "read_column"),)) if tensor else ((("", "read"),),)
     return tile_panel(items, row, col, lines, title, "reader", every, ((), bands))
 
 
@@ -194,7 +228,7 @@ def _notes(verdict: Verdict) -> tuple[str, ...]:
     said = [f"{c.name} {c.verdict}: {c.witness.message if c.witness else c.why}" for c in bad]
     proved = ", ".join(c.name for c in verdict.claims if c.verdict == "proved")
     return (
-        f"owner {made.writer.owner}, {made.writer.bits}-bit stores {made.writer.route}",
+        f"owner {made.writer.owner}, {made.writer.spoken()}",
         f"{made.writer.storage.name} = {made.writer.storage.spoken()}; {cost_line(made.writer)}",
         f"reader: {made.reader.text}",
         *([f"proved: {proved}"] if proved else []),
@@ -213,11 +247,15 @@ def _arrows(items: Items, panels: Sequence[Panel], placed: Claim) -> tuple[Arrow
         for i, (t, v) in enumerate(zip(items["thread"], items["value"], strict=True))
         if (t, v) == (at.thread, at.value)
     ]
-    if not found or "lane" in items:
+    if not found:
         return ()
     tile, memory, reader = panels
     item = found[0]
-    wrote, reads = (memory_cell(memory, items[c][item]) for c in ("byte", "read"))
+    if "lane" in items:
+        wrote, reads = (tmem_cell(memory, items[f"{b}lane"][item], items[f"{b}bit"][item]) for b in ("", "read_"))
+    else:
+        starts = [items.get(f"{b}bit", [x * 8 for x in items[c]])[item] for b, c in (("", "byte"), ("read_", "read"))]
+        wrote, reads = (memory_cell(memory, bit) for bit in starts)
     if wrote is None or reads is None:
         return ()
     out = [Arrow("memory", wrote, "memory", reads, at.message)]
@@ -236,10 +274,19 @@ def cell_of(panel: Panel, item: int) -> int | None:
     return next((cell for cell, extra in panel.more.items() if item in extra), None)
 
 
-def memory_cell(panel: Panel, byte: int) -> int | None:
-    """The cell of a memory panel that holds a byte."""
-    row, inside = divmod(byte, 128)
+def memory_cell(panel: Panel, bit: int) -> int | None:
+    """The cell of a memory panel that holds a bit."""
+    row, inside = divmod(bit, 1024)
     label = str(row * 128)
     if label not in panel.row_axis.labels:
         return None
-    return list(panel.row_axis.labels).index(label) * panel.cols + inside * panel.cols // 128
+    return list(panel.row_axis.labels).index(label) * panel.cols + inside * panel.cols // 1024
+
+
+def tmem_cell(panel: Panel, lane: int, bit: int) -> int | None:
+    """The cell of a Tensor Memory panel that holds a bit of a lane."""
+    first, labels = panel.col_axis.bands[0], list(panel.row_axis.labels)
+    if str(lane) not in labels:
+        return None
+    slot = (bit - int(first.text) * TMEM_COLUMN_BITS) * first.count // TMEM_COLUMN_BITS
+    return labels.index(str(lane)) * panel.cols + slot

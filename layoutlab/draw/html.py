@@ -77,7 +77,7 @@ def _axis(axis: Axis) -> dict[str, Any]:
     return {
         "name": axis.name,
         "labels": list(axis.labels),
-        "every": axis.every,
+        "heavy": axis.heavy,
         "bands": [[b.start, b.count, b.text] for b in axis.bands],
     }
 

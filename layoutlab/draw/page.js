@@ -35,7 +35,7 @@
     if (!divisor || columns[name]) return columns[base];
     return (columns[name] = columns[base].map((v) => Math.floor(v / divisor)));
   };
-  const shown = Object.keys(data.columns).filter((c) => c !== "wrong");
+  const shown = Object.keys(data.columns).filter((c) => c !== "wrong" && data.words[c] !== "");
   const say = (name, value) => (value < 0 ? "none" : String(value));
   const sentence = (item) =>
     data.coordinate.map((c) => `${c} ${columns[c][item]}`).concat(
@@ -106,6 +106,7 @@
     const more = new Map(spec.more);
     const { rows, cols, name, lines } = spec;
     const items = (cell) => (cells[cell] ? [cells[cell] - 1, ...(more.get(cell) || [])] : []);
+    const heavy = [new Set(spec.col.heavy), new Set(spec.row.heavy)];
     const shownItem = (cell) => {
       const item = cells[cell] - 1;
       if (item < 0 || !hidden[item]) return item;
@@ -194,13 +195,13 @@
           g.fillText(words, X(col) + m.w / 2, Y(row) + m.h / 2 + (number - (lines.length - 1) / 2) * 11.5 * Number(state.zoom) + 0.5);
         }
       }
-      const ruled = (every, thin) => {
+      const ruled = (thin) => {
         g.beginPath(); g.strokeStyle = thin ? "#aaa" : "#333"; g.lineWidth = thin ? 0.5 : 1.3;
-        for (let col = c0; col <= c1; col++) if (thin ? m.w > 5 : every[0] && col % every[0] === 0) { g.moveTo(X(col), Y(r0)); g.lineTo(X(col), Y(r1)); }
-        for (let row = r0; row <= r1; row++) if (thin ? m.h > 5 : every[1] && row % every[1] === 0) { g.moveTo(X(c0), Y(row)); g.lineTo(X(c1), Y(row)); }
+        for (let col = c0; col <= c1; col++) if (thin ? m.w > 5 : heavy[0].has(col)) { g.moveTo(X(col), Y(r0)); g.lineTo(X(col), Y(r1)); }
+        for (let row = r0; row <= r1; row++) if (thin ? m.h > 5 : heavy[1].has(row)) { g.moveTo(X(c0), Y(row)); g.lineTo(X(c1), Y(row)); }
         g.stroke();
       };
-      ruled([0, 0], true); ruled([spec.col.every, spec.row.every], false);
+      ruled(true); ruled(false);
       g.strokeStyle = "#000"; g.lineWidth = m.w > 12 ? 2.5 : 1;
       for (const [x, y] of marked) g.strokeRect(x + 1, y + 1, m.w - 2, m.h - 2);
       if (document.activeElement === view) {
@@ -256,6 +257,13 @@
     self.heading = (axis, index) => {
       const box = view.getBoundingClientRect();
       return axis === "col" ? [box.left + m.left + (index + 0.5) * m.w + 1, box.top + 24] : [box.left + 6, box.top + m.top + (index + 0.5) * m.h + 1];
+    };
+    self.fits = () => {
+      const g = canvas.getContext("2d");
+      g.save(); g.font = `bold ${m.font}px ${FONT}`;
+      const widest = Math.max(...lines.map((line) => g.measureText(line.map(([before, c]) => before + "0".repeat(digits(columns[c]))).join("")).width));
+      g.restore();
+      return [[widest, lines.length * m.font * 1.15], [m.w, m.h]];
     };
     self.shows = () => { const cell = self.first(lit); return cell >= 0 && self.centre(cell).inside; };
     self.reveal = (cell) => {
@@ -389,17 +397,18 @@
   const controls = () => {
     for (const key of ["by", "colour", "warp", "instruction", "palette"]) if ($(key)) $(key).value = state[key];
     const { fills } = data.palettes[state.palette], values = [...new Set(column(state.colour) || [])].sort((a, b) => a - b);
-    $("legend").replaceChildren(`colour: ${state.colour}`, ...values.slice(0, 16).map((v) => {
+    $("legend").replaceChildren(`colour: ${data.words[state.colour] || state.colour}`, ...values.slice(0, 16).map((v) => {
       const swatch = make("i");
       swatch.style.background = fills[((v % fills.length) + fills.length) % fills.length];
-      const button = make("button", { type: "button", "aria-label": `light up ${state.colour} ${v}` }, swatch, say("", v));
+      const button = make("button", { type: "button", "aria-label": `light up ${data.words[state.colour] || state.colour} ${v}` }, swatch, say("", v));
       button.addEventListener("click", () => { state.light = `${state.colour}:${v}`; commit(); say_lit(); });
       return button;
     }), ...(values.length > 16 ? [`… ${values.at(-1)}, colours in turn`] : []));
   };
   const choices = shown.concat(data.coloured.filter((c) => !shown.includes(c)));
-  options($("by"), ["element", ...shown]);
-  options($("colour"), choices);
+  const word = (name) => data.words[name] || name;
+  options($("by"), ["element", ...shown], word);
+  options($("colour"), choices, word);
   options($("palette"), Object.keys(data.palettes));
   for (const filter of ["warp", "instruction"]) {
     const values = columns[filter] ? [...new Set(columns[filter])].filter((v) => v >= 0).sort((a, b) => a - b) : [];
@@ -433,6 +442,7 @@
     centre: (name, row, col) => of(name).at(row, col),
     corner: (name, row, col, right) => of(name).pixel(row, col, right),
     heading: (name, axis, index) => of(name).heading(axis, index),
+    fits: (name) => of(name).fits(), // the widest label's width and height, the cell's
     visible: (name) => of(name).shows(),
   };
 })();

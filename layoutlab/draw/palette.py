@@ -33,7 +33,7 @@ class Palette:
 _SAFE = ("#a4e8ff", "#f1d088", "#32a87a", "#87abd4", "#fff6c7", "#ab9b54", "#bcbdbd", "#dbfff2")
 _MONO = ("#ffffff", "#c9c9c9", "#e3e3e3", "#959595", "#aeaeae")
 
-PALETTES = {p.name: p for p in (Palette("safe", _SAFE, wrong="#c00000"), Palette("mono", _MONO, wrong="#000000"))}
+PALETTES = {p.name: p for p in (Palette("safe", _SAFE, wrong="#960000"), Palette("mono", _MONO, wrong="#000000"))}
 
 
 def palette(name: str) -> Palette:

@@ -43,11 +43,11 @@ class Band:
 
 @dataclass(frozen=True)
 class Axis:
-    """What the rows or the columns of a panel are: a name, a heading each, heavier lines, bands."""
+    """What the rows or the columns of a panel are: a name, a heading each, before which a heavy line stands, bands."""
 
     name: str = ""
     labels: Sequence[str] = ()
-    every: int = 0
+    heavy: tuple[int, ...] = ()
     bands: tuple[Band, ...] = ()
     foot: tuple[Band, ...] = ()
 

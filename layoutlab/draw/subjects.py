@@ -11,8 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from layoutlab.digits import Map
+from layoutlab.draw.items import WHOLE, Choice
+from layoutlab.draw.layouts import layout_picture, ownership_picture
 from layoutlab.draw.picture import Picture
-from layoutlab.draw.views import WHOLE, Choice, layout_picture, ownership_picture
 from layoutlab.errors import LayoutError
 from layoutlab.layout import Layout
 from layoutlab.swizzle import ComposedLayout, Swizzle
@@ -41,7 +42,7 @@ def picture_of(what: Any, choice: Choice = WHOLE) -> Picture:
     if isinstance(what, Swizzle):
         return layout_picture(_pattern(what), choice)
     if isinstance(what, Map):
-        from layoutlab.draw.instructions import map_picture
+        from layoutlab.draw.maps import map_picture
 
         return map_picture(what, choice)
     return _of_record(what, choice)
@@ -49,7 +50,7 @@ def picture_of(what: Any, choice: Choice = WHOLE) -> Picture:
 
 def _of_record(what: Any, choice: Choice) -> Picture:
     """Objects of the layers beside, whose modules are imported already where there is such an object."""
-    from layoutlab.draw import instructions
+    from layoutlab.draw import instructions, tensor_memory
 
     module, name = type(what).__module__, type(what).__name__
     if module.startswith("layoutlab.handoff"):
@@ -58,18 +59,19 @@ def _of_record(what: Any, choice: Choice) -> Picture:
         made = what() if name == "HandoffFunction" else what.make() if name == "Case" else what
         return handoff_picture(made, choice)
     drawn = {
-        "TmemAtom": instructions.tmem_atom_picture,
+        "TmemAtom": tensor_memory.tmem_atom_picture,
         "MatrixCopy": instructions.matrix_copy_picture,
         "MmaAtom": instructions.mma_picture,
+        "CopyAtom": instructions.copy_atom_picture,
         "TiledCopy": instructions.tiled_copy_picture,
         "TiledMma": instructions.tiled_mma_picture,
-        "TmemBuffers": instructions.tmem_buffers_picture,
+        "TmemBuffers": tensor_memory.tmem_buffers_picture,
     }
     if module.startswith("layoutlab.") and name in drawn:
         return drawn[name](what, choice)
     if module.startswith("layoutlab.text") and name == "Tensor":
         if getattr(what.iterator, "space", None) == "tmem":
-            return instructions.tmem_layout_picture(what.layout, what.iterator.bits, choice, str(what))
+            return tensor_memory.tmem_layout_picture(what.layout, what.iterator.bits, choice, str(what))
         return picture_of(what.swizzled_layout(), choice)
     if module.startswith(("layoutlab.", "builtins")):
         raise LayoutError(f"{str(what).splitlines()[0]} ({name}) says no locations: nothing to draw")

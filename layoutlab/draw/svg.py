@@ -13,7 +13,7 @@ from math import hypot
 from zlib import crc32
 
 from layoutlab.draw.palette import Palette, palette
-from layoutlab.draw.picture import NOTHING, WRONG, Arrow, Axis, Band, Panel, Picture
+from layoutlab.draw.picture import NOTHING, WRONG, Arrow, Band, Panel, Picture
 
 SIZE = 8  # of the labels, in px
 LETTER = 0.602 * SIZE  # the advance of a monospaced letter: DejaVu Sans Mono and Menlo have 0.602 em, others less
@@ -22,8 +22,11 @@ PAD = 2  # px between a label and its cell's edge
 MARGIN = 16
 HEAD = 13  # px for a row of headings
 TITLE = 14
+CAPTION = 10
 GAP = 44  # px between panels
+SWATCHES = 8  # of the legend
 NARROWEST = 420  # px: captions need some room
+WIDE = 1600  # px: sheets that are so many times wider have captions so many times larger
 FONT = "ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,'Liberation Mono',monospace"
 
 
@@ -48,10 +51,11 @@ class _Frame:
     top: int  # from y to the cells
     width: int  # of a cell
     height: int
+    title: int  # px that the title takes
 
     @property
     def right(self) -> int:
-        return self.x + max(self.left + self.panel.cols * self.width, _wide(self.panel.title) + 4) + 2
+        return self.x + max(self.left + self.panel.cols * self.width, self.title + 4) + 2
 
     @property
     def bottom(self) -> int:
@@ -69,7 +73,10 @@ class _Drawing:
     def __init__(self, picture: Picture, colours: Palette) -> None:
         self.picture, self.colours = picture, colours
         self.kinds = picture.classes()
+        self.texts = {panel.name: panel.line_texts(picture.items) for panel in picture.panels}
+        self.letters = {panel.name: self._letters(panel) for panel in picture.panels}
         self.shared = 0  # rows of labels named so far
+        self.scale = 1  # of the captions
         told = repr(
             (picture.title, picture.notes, picture.colour, len(picture), [p.cells[:512] for p in picture.panels])
         )
@@ -78,8 +85,8 @@ class _Drawing:
 
     def text(self) -> str:
         legend = legend_of(self.picture)
-        frames, right, bottom = self._placed(0)
-        width = max(right + MARGIN, NARROWEST)
+        self.scale = max(1, round(self._placed(0)[1] / WIDE))
+        width = max(self._placed(0)[1] + MARGIN, NARROWEST)
         head, y = self._heading(legend, width)
         frames, _, bottom = self._placed(y)
         body = [part for frame in frames for part in self._panel(frame)]
@@ -106,9 +113,9 @@ class _Drawing:
     def _style(self) -> str:
         line, heavy, wrong = self.colours.line, self.colours.heavy, self.colours.wrong
         rules = {
-            ".t": f"font-size:{TITLE}px;font-weight:bold;text-anchor:start",
-            ".c": "font-size:10px;text-anchor:start",
-            ".p": "font-size:10px;font-weight:bold;text-anchor:start",
+            ".t": f"font-size:{TITLE * self.scale}px;font-weight:bold;text-anchor:start",
+            ".c": f"font-size:{CAPTION * self.scale}px;text-anchor:start",
+            ".p": f"font-size:{CAPTION * self.scale}px;font-weight:bold;text-anchor:start",
             ".h": "fill:#555",
             ".r": "text-anchor:end",
             ".l": "text-anchor:start",
@@ -116,9 +123,9 @@ class _Drawing:
             ".g": f"stroke:{line};stroke-width:.5;fill:none",
             ".G": f"stroke:{heavy};stroke-width:1.2;fill:none",
             ".w": f"stroke:{wrong};stroke-width:1",
-            ".a": f"stroke:{wrong};stroke-width:2.2;fill:none;marker-end:url(#{self.key}-head)",
-            ".n": "stroke-width:1;stroke-dasharray:4 3",
-            ".f": f"stroke:{wrong};stroke-width:2.2;fill:none",
+            ".a": f"stroke:{wrong};stroke-width:{2.2 * self.scale:g};fill:none;marker-end:url(#{self.key}-head)",
+            ".n": f"stroke-width:{self.scale};stroke-dasharray:{4 * self.scale} {3 * self.scale}",
+            ".f": f"stroke:{wrong};stroke-width:{2.2 * self.scale:g};fill:none",
         }
         # Inherited, not matched: no selector reaches from here into what a <use> repeats.
         scoped = f".{self.key}{{font:{SIZE}px {FONT};text-anchor:middle}}"
@@ -129,32 +136,41 @@ class _Drawing:
         )
         return f"<style>{scoped}</style>{head}"
 
-    def _heading(self, legend: list[tuple[int, str]], width: int) -> tuple[list[str], int]:
+    def _heading(self, legend: list[tuple[int | str, str]], width: int) -> tuple[list[str], int]:
         """Title, notes and legend, and the y where the panels begin."""
-        out, y = [], MARGIN + TITLE - 2
-        for line in _wrapped(self.picture.title, width - 2 * MARGIN, TITLE):
+        n = self.scale
+        out, y = [], MARGIN + (TITLE - 2) * n
+        for line in _wrapped(self.picture.title, width - 2 * MARGIN, TITLE * n):
             out.append(f'<text class="t" x="{MARGIN}" y="{y}">{_escape(line)}</text>')
-            y += TITLE + 3
+            y += (TITLE + 3) * n
         for note in self.picture.notes:
-            for line in _wrapped(note, width - 2 * MARGIN, 10):
+            for line in _wrapped(note, width - 2 * MARGIN, CAPTION * n):
                 out.append(f'<text class="c" x="{MARGIN}" y="{y}">{_escape(line)}</text>')
-                y += 13
+                y += 13 * n
         x = MARGIN
         if legend:
-            y += 2
+            y += 2 * n
         for kind, text in legend:
-            wide = 16 + _wide(text) + 10
+            wide = 26 * n + _wide(text, CAPTION * n)
             if x > MARGIN and x + wide > width - MARGIN:
-                x, y = MARGIN, y + 15
-            if kind >= 0:
-                fill = self.colours.fill(kind)
-                out.append(f'<rect x="{x}" y="{y - 9}" width="11" height="11" fill="{fill}" class="s"/>')
-            if kind == -2:
-                out.append(f'<rect x="{x}" y="{y - 9}" width="11" height="11" fill="none" class="w"/>')
-                out.append(f'<path d="M{x + 5} {y - 9}h6v6z" fill="{self.colours.wrong}"/>')
-            out.append(f'<text class="c" x="{x + (16 if kind != -1 else 0)}" y="{y}">{_escape(text)}</text>')
+                x, y = MARGIN, y + 15 * n
+            out += self._swatch(kind, x, y)
+            out.append(f'<text class="c" x="{x + (0 if kind == "text" else 16 * n)}" y="{y}">{_escape(text)}</text>')
             x += wide
-        return out, y + 14
+        return out, y + 14 * n
+
+    def _swatch(self, kind: int | str, x: int, y: int) -> list[str]:
+        """A legend's square: a class's colour, or the mark of a wrong element."""
+        n, top = 11 * self.scale, y - 9 * self.scale
+        if isinstance(kind, int):
+            fill = self.colours.fill(kind)
+            return [f'<rect x="{x}" y="{top}" width="{n}" height="{n}" fill="{fill}" class="s"/>']
+        if kind == "wrong":
+            return [
+                f'<rect x="{x}" y="{top}" width="{n}" height="{n}" fill="none" class="w"/>',
+                f'<path d="M{x + n // 2} {top}h{n - n // 2}v{n - n // 2}z" fill="{self.colours.wrong}"/>',
+            ]
+        return []
 
     def _placed(self, y: int) -> tuple[list[_Frame], int, int]:
         """The panels beside or below each other, whichever is the better sheet; the right and bottom edge."""
@@ -170,8 +186,7 @@ class _Drawing:
         return min(tried, key=lambda t: t[0])[1:]
 
     def _frame(self, panel: Panel, x: int, y: int) -> _Frame:
-        letters = max((max(map(len, texts), default=0) for texts in self._texts(panel)), default=0)
-        width = max(round(letters * LETTER + 2 * PAD + 1), 10)
+        width = max(round(self.letters[panel.name] * LETTER + 2 * PAD + 1), 10)
         heads = max((len(h) for h in panel.col_axis.labels), default=0)
         width = max(width, round(heads * LETTER + 3))
         for band in (*panel.col_axis.bands, *panel.col_axis.foot):
@@ -183,18 +198,21 @@ class _Drawing:
         left = max(
             round(rows * LETTER + 5) + (round(bands * LETTER + 8) if bands else 0), round(rows_name * LETTER + 5)
         )
-        top = 16 + HEAD * (bool(panel.col_axis.bands) + bool(panel.col_axis.labels) + bool(panel.col_axis.name))
-        return _Frame(panel, x, y, left, top, width, height)
+        top = 16 * self.scale + HEAD * (
+            bool(panel.col_axis.bands) + bool(panel.col_axis.labels) + bool(panel.col_axis.name)
+        )
+        return _Frame(panel, x, y, left, top, width, height, _wide(panel.title, CAPTION * self.scale))
 
-    def _texts(self, panel: Panel) -> list[list[str]]:
-        return panel.line_texts(self.picture.items)
+    def _letters(self, panel: Panel) -> int:
+        """The letters of the widest label."""
+        return max((max(map(len, texts), default=0) for texts in self.texts[panel.name]), default=0)
 
     # -- one panel ----------------------------------------------------------------------------------------------------
 
     def _panel(self, f: _Frame) -> Iterator[str]:
         panel = f.panel
         x0, y0 = f.x + f.left, f.y + f.top
-        yield f'<text class="p" x="{f.x}" y="{f.y + 10}">{_escape(panel.title)}</text>'
+        yield f'<text class="p" x="{f.x}" y="{f.y + 10 * self.scale}">{_escape(panel.title)}</text>'
         yield from self._axes(f)
         yield f'<g id="{self.key}-{panel.name}" data-cell="{f.width} {f.height}" transform="translate({x0} {y0})">'
         yield from self._fills(f)
@@ -233,7 +251,7 @@ class _Drawing:
         panel = f.panel
         first = (f.height - len(panel.lines) * LINE) / 2 + LINE - 2.5
         middle = [f"{(col + 0.5) * f.width:g}" for col in range(panel.cols)]
-        for number, texts in enumerate(self._texts(panel)):
+        for number, texts in enumerate(self.texts[panel.name]):
             written: dict[str, str] = {}
             weight = ' font-weight="bold"' if number == 0 and len(panel.lines) > 1 else ""
             for row in range(panel.rows):
@@ -298,21 +316,18 @@ class _Drawing:
         yield f'<path class="{"a n" if arrow.thin else "a"}" d="{path}">{said}</path>'
 
 
-def legend_of(picture: Picture) -> list[tuple[int, str]]:
-    """(class, text) of what a reader needs to know; the class -1 is a bare text, -2 the mark of a wrong element."""
-    out: list[tuple[int, str]] = []
-    if picture.colour:
-        kinds = sorted(set(picture.classes()))
-        name = picture.colour
-        shown = kinds if len(kinds) <= 8 else kinds[:8]
-        if len(kinds) > 1:
-            out.append((-1, f"colour: {name}"))
-            out += [(kind, str(kind)) for kind in shown]
-            if len(kinds) > len(shown):
-                out.append((-1, f"… {kinds[-1]}, in turn"))
+def legend_of(picture: Picture) -> list[tuple[int | str, str]]:
+    """(class, text) of what a reader needs to know; instead of a class "text" stands for none, "wrong" for the mark."""
+    out: list[tuple[int | str, str]] = []
+    kinds = sorted(set(picture.classes()))
+    if len(kinds) > 1:
+        out.append(("text", f"colour: {picture.words.get(picture.colour) or picture.colour}"))
+        out += [(kind, "none" if kind == NOTHING else str(kind)) for kind in kinds[:SWATCHES]]
+        if len(kinds) > SWATCHES:
+            out.append(("text", f"… {kinds[-1]}, in turn"))
     wrong = picture.items.get(WRONG)
     if wrong and any(wrong):
-        out.append((-2, f"wrong: {sum(wrong)} of {len(wrong)}"))
+        out.append(("wrong", f"wrong: {sum(wrong)} of {len(wrong)}"))
     return out
 
 
@@ -345,17 +360,14 @@ def _grid(panel: Panel, f: _Frame) -> str:
 
 
 def _heavy(panel: Panel, f: _Frame) -> str:
-    """The heavy lines: at every so many rows or columns, and where a band begins."""
+    """The heavy lines."""
     width, height = panel.cols * f.width, panel.rows * f.height
-    across = "".join(f"M0 {row * f.height}h{width}" for row in sorted(_steps(panel.row_axis, panel.rows)))
-    return across + "".join(f"M{col * f.width} 0v{height}" for col in sorted(_steps(panel.col_axis, panel.cols)))
+    across = "".join(f"M0 {row * f.height}h{width}" for row in panel.row_axis.heavy)
+    return across + "".join(f"M{col * f.width} 0v{height}" for col in panel.col_axis.heavy)
 
 
-def _steps(axis: Axis, count: int) -> set[int]:
-    return set(range(0, count + 1, axis.every)) if axis.every else set()
-
-
-def _wide(text: str, size: int = 10) -> int:
+def _wide(text: str, size: int) -> int:
+    """px that a caption takes."""
     return round(len(text) * 0.602 * size * 1.01) + 1
 
 
@@ -363,7 +375,8 @@ def _wrapped(text: str, width: int, size: int) -> list[str]:
     """The text in lines that fit the width."""
     most = max(int(width / (0.602 * size * 1.01)), 10)
     lines, line = [], ""
-    for word in text.split(" "):
+    parts = [word[i : i + most] for word in text.split() for i in range(0, len(word), most)]
+    for word in parts:
         if line and len(line) + 1 + len(word) > most:
             lines.append(line)
             line = word

@@ -86,12 +86,10 @@ def _panel(picture: Picture, panel: Panel, y: float, wide: float, colours: Palet
     for row in range(panel.rows + 1):
         yield rf"\draw[gray,very thin] (0,{y + row * HEIGHT:g}) -- ({right:g},{y + row * HEIGHT:g});"
     yield rf"\draw (0,{y:g}) rectangle ({right:g},{bottom:g});"
-    if panel.col_axis.every:
-        for col in range(0, panel.cols, panel.col_axis.every):
-            yield rf"\draw[thick] ({col * wide:g},{y:g}) -- ({col * wide:g},{bottom:g});"
-    if panel.row_axis.every:
-        for row in range(0, panel.rows, panel.row_axis.every):
-            yield rf"\draw[thick] (0,{y + row * HEIGHT:g}) -- ({right:g},{y + row * HEIGHT:g});"
+    for col in panel.col_axis.heavy:
+        yield rf"\draw[thick] ({col * wide:g},{y:g}) -- ({col * wide:g},{bottom:g});"
+    for row in panel.row_axis.heavy:
+        yield rf"\draw[thick] (0,{y + row * HEIGHT:g}) -- ({right:g},{y + row * HEIGHT:g});"
     for cell in range(panel.rows * panel.cols):
         words = panel.text(picture.items, cell)
         if words:

@@ -28,7 +28,7 @@ from layoutlab.handoff.writer import Writer
 
 TABLE, WALK, RULES = "normal form", "enumeration", "rules"
 LANE_BITS = 512 * 32
-"""Bits of one TMEM lane."""
+"""Bits of one TMEM lane; a thread's registers are fewer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,8 +77,7 @@ class Question:
 
     def name(self, index: Mapping[str, int]) -> str:
         """T1 V0 (m=1, k=0)."""
-        thread = index["t"] + self.writer.owner.first_thread
-        return f"T{thread} V{index['v']} ({_spoken(self.coordinate(index))})"
+        return f"{self.writer.owner.named(index)} ({_spoken(self.coordinate(index))})"
 
     def wrote(self, index: Mapping[str, int]) -> Location:
         return Location(self.writer.space, _ints(self.write.at(**index)))
@@ -89,9 +88,9 @@ class Question:
         return self.reader.location(_ints(self.reader.read.at(**coordinate)))
 
     def witness(self, index: Mapping[str, int], message: str) -> Witness:
-        coordinate = self.coordinate(index)
-        thread = index["t"] + self.writer.owner.first_thread
-        return Witness(message, thread, index["v"], coordinate, self.wrote(index), self.reads(coordinate))
+        coordinate, owner = self.coordinate(index), self.writer.owner
+        thread, value = (index["t"] + owner.first_thread, index["v"]) if owner.threaded else (None, None)
+        return Witness(message, thread, value, coordinate, self.wrote(index), self.reads(coordinate))
 
 
 def decide(question: Question) -> tuple[Claim, ...]:
@@ -361,8 +360,13 @@ def _outside(q: Question, at: Mapping[str, int], whole: range, live: Mapping[str
     cell, units = here.outputs["bit"], f"{UNIT[q.writer.space]}s"
     for name, r in live.items():
         if cell < r.stop and cell + q.tile.bits > r.start:
-            return f"{q.name(at)} writes {here}, which is {name}'s: {units} {in_units(q, r)} are still live"
+            return f"{q.name(at)} writes {here}, which is {possessive(name)}: {units} {in_units(q, r)} are still live"
     return f"{q.name(at)} writes {here}, outside of {q.writer.storage.name}'s {units} {in_units(q, whole)}"
+
+
+def possessive(name: str) -> str:
+    """S's; the row statistics'."""
+    return name + ("'" if name.endswith("s") else "'s")
 
 
 def in_units(q: Question, bits: range) -> str:
@@ -392,7 +396,7 @@ def legal(q: Question) -> Claim:
 
 def _cell(outputs: Mapping[str, Any]) -> Any:
     """A location as one number of bits."""
-    return outputs["bit"] + outputs.get("lane", 0) * LANE_BITS
+    return outputs["bit"] + (outputs.get("lane", 0) + outputs.get("thread", 0)) * LANE_BITS
 
 
 def _all(conditions: list[Any]) -> Any:

@@ -7,8 +7,19 @@ from collections.abc import Callable, Sequence
 from layoutlab.arbiter import TooLarge, first_where, value_bounds
 from layoutlab.digits import Digit, Map, aligned
 from layoutlab.errors import LayoutError
-from layoutlab.handoff.claims import Question, in_units
-from layoutlab.handoff.difference import BYTES, COLUMNS, LANES, Difference, Form, Names, form, offset_text
+from layoutlab.handoff.claims import Question, in_units, possessive
+from layoutlab.handoff.difference import (
+    BITS,
+    BYTES,
+    COLUMNS,
+    LANES,
+    THREADS,
+    Difference,
+    Form,
+    Names,
+    form,
+    offset_text,
+)
 from layoutlab.handoff.difference import explain as differences
 from layoutlab.handoff.places import Places
 from layoutlab.handoff.storage import Smem
@@ -55,7 +66,23 @@ def _of_maps(q: Question) -> list[str]:
     except LayoutError:
         return _from_points(q)
     cures = _cures(q) if any(d.kind == "base" for d in found) else []
-    return [*(d.text for d in found), *cures, *_beyond(q)]
+    return [*(d.text for d in found), *cures, *_columns_for_elements(q), *_beyond(q)]
+
+
+def _columns_for_elements(q: Question) -> list[str]:
+    """Whether the reader's offset from some buffer is the writer's number of columns, taken for elements."""
+    per_column = UNIT_BITS["tmem"] // q.tile.bits
+    if q.writer.space != "tmem" or per_column < 2:
+        return []
+    wrote, reads = (_bounds(places, "bit")[0] // UNIT_BITS["tmem"] for places in (q.write, q.reader.read))
+    for name, columns in q.around.items():
+        on, taken = wrote - columns.start, reads - columns.start
+        if on > 0 and on == taken * per_column:
+            return [
+                f"a unit: {q.tile.name} is written {on} columns from {name}'s first one and read {on} elements from "
+                f"it, which are {taken} columns: a typed pointer counts elements, {per_column} to a column"
+            ]
+    return []
 
 
 def _beyond(q: Question) -> list[str]:
@@ -68,24 +95,38 @@ def _beyond(q: Question) -> list[str]:
         named = [
             n for n, r in {**q.around, **q.live}.items() if r.start * unit < part.stop and part.start < r.stop * unit
         ]
-        whose = f"; these are {' and '.join(named)}'s" if named else ""
-        found.append(
-            f"{q.reader.who} reads {UNIT[q.writer.space]}s {in_units(q, part)}, which are not "
-            f"{q.writer.storage.name}'s ({in_units(q, own)}){whose}"
-        )
+        units, mine = f"{UNIT[q.writer.space]}s", f"{q.tile.name}'s ({in_units(q, own)})"
+        whose = " and ".join(map(possessive, named))
+        which = f": these are {whose} {units}, not {mine}" if named else f", which are not {mine}"
+        found.append(f"{q.reader.who} reads {units} {in_units(q, part)}{which}")
     return found
 
 
-UNITS = {("smem", "bit"): BYTES, ("tmem", "bit"): COLUMNS, ("tmem", "lane"): LANES}
+UNITS = {
+    ("smem", "bit"): BYTES,
+    ("tmem", "bit"): COLUMNS,
+    ("tmem", "lane"): LANES,
+    ("rmem", "bit"): BITS,
+    ("rmem", "thread"): THREADS,
+}
 
 
 def _from_tables(q: Question) -> list[Difference]:
     """The differences, between functions of the coordinate where the owner only renames digits."""
-    found = list[Difference]()
+    found, moving, still = list[Difference](), set[Digit](), set[Digit]()
     for out in q.write.outputs:
         wrote, wanted = _forms(q, out)
+        steps = {d for d, step in wrote.steps.items() if step}
+        moving, still = moving | steps, still | {d for d in wrote.steps if d not in steps and wanted.steps[d]}
         found += differences(wrote, wanted, _names(q, wrote), UNITS.get((q.writer.space, out), BYTES))
+    if still and still <= moving:  # what does not move along one output moves along the other
+        kept = [d for d in found if d.kind != "narrow"]
+        return [Difference("order", f"an order: {' and '.join(f'{out}s' for out in _words(q))} are exchanged"), *kept]
     return found
+
+
+def _words(q: Question) -> list[str]:
+    return [UNIT.get(q.writer.space, out) if out == "bit" else out for out in q.write.outputs]
 
 
 def _forms(q: Question, out: str) -> tuple[Form, Form]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from layoutlab.atoms.datapath import operand_a
+from layoutlab.atoms.datapath import accumulator, operand_a
 from layoutlab.atoms.descriptors import FIELD_LIMIT, Major, SmemDescriptor, pattern_of
 from layoutlab.atoms.operand import K_BYTES, k_per_instruction, linear_operand_map
+from layoutlab.atoms.tmem import WORD_BITS
+from layoutlab.digits import Map
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.places import Places
 from layoutlab.handoff.rule import Rule
@@ -34,6 +36,10 @@ class Reader:
     code: str
     space: str = "smem"
     rules: Callable[[], list[Rule]] = field(default=_no_rules, repr=False)
+    rows: Places | None = None
+    """Of ldmatrix: (t, instruction) -> the bit that a lane points at."""
+    op: str = ""
+    """Of ldmatrix: its name, `ldmatrix.x4`."""
 
     def location(self, outputs: dict[str, int]) -> Location:
         return Location(self.space, outputs)
@@ -50,7 +56,8 @@ def declared(layout: Any, tile: Tile, **options: Any) -> Reader:
     storage = layout if isinstance(layout, Smem) else smem(layout, over=tile, **options)
     source = "declared, not derived from a descriptor"
     code = f"ll.declared({storage.code}, {tile.name})"
-    return Reader(tile, storage.places, "the reader", storage.spoken(), source, code, rules=storage.rules)
+    text, space = storage.spoken(), storage.space
+    return Reader(tile, storage.places, "the reader", text, source, code, space, storage.rules)
 
 
 def umma_a(desc: SmemDescriptor, tile: Tile, *, starts_bytes: Sequence[int], major: Major = "K") -> Reader:
@@ -65,15 +72,62 @@ def umma_a(desc: SmemDescriptor, tile: Tile, *, starts_bytes: Sequence[int], maj
     descriptor"; the base offset as an H200's tensor core has it. Raises LayoutError for a tile that is no whole number
     of steps.
     """
+    return _by_descriptor("A", desc, tile, tuple(starts_bytes), major)
+
+
+def umma_b(desc: SmemDescriptor, tile: Tile, *, starts_bytes: Sequence[int], major: Major = "K") -> Reader:
+    """Operand B of tcgen05.mma, the tile's coordinates being (n, k): one descriptor for each K step.
+
+    >>> V = Tile("V", n=128, k=32, bits=16)
+    >>> desc = SmemDescriptor(start=0, lbo=4096, sbo=1024, swizzle=128)
+    >>> reader = umma_b(desc, V, starts_bytes=[0, 2048], major="MN")
+    >>> [reader.read.at(n=n, k=k)["bit"] // 8 for n, k in ((1, 0), (0, 1), (64, 0), (0, 16))]
+    [2, 144, 4096, 2048]
+
+    Like `umma_a`, but that B has up to 256 rows, a multiple of 8.
+    """
+    return _by_descriptor("B", desc, tile, tuple(starts_bytes), major)
+
+
+def wgmma_a(desc: SmemDescriptor, tile: Tile, *, starts_bytes: Sequence[int], major: Major = "K") -> Reader:
+    """Operand A of wgmma: each warpgroup has 64 rows, and a descriptor for each K step, `starts_bytes` further on.
+
+    >>> P = Tile("P", m=128, k=32, bits=16)
+    >>> reader = wgmma_a(SmemDescriptor(start=0, lbo=0, sbo=1024, swizzle=128), P, starts_bytes=[0, 32])
+    >>> [reader.read.at(m=m, k=k)["bit"] // 8 for m, k in ((0, 0), (1, 0), (64, 16))]
+    [0, 144, 8224]
+
+    The second warpgroup's descriptors start where the first one's rows end, 8 * sbo bytes further. Source: PTX ISA,
+    wgmma "Matrix descriptor", and an H200's tensor core: the rule is tcgen05's. Raises LayoutError for a tile that is
+    no whole number of steps, and for 8-bit operands that are not K-major.
+    """
+    if major != "K" and tile.bits != 16:
+        raise LayoutError(f"operand A of {tile}: wgmma reads {tile.bits}-bit operands K-major only")
+    like = _by_descriptor("A", desc, tile, tuple(starts_bytes), major)
+    rows = tile.shape[0]
+    fault = f"{tile} has {rows} rows, and a wgmma takes 64" if rows % 64 else None
+    return replace(
+        like,
+        who="the wgmma",
+        source=f"modelled: wgmma operand A, {major}-major",
+        code=like.code.replace("ll.umma_a", "ll.wgmma_a", 1),
+        rules=lambda: [
+            Rule("a warpgroup's instruction takes 64 rows", fault),
+            *_descriptor_rules(desc, tuple(starts_bytes)),
+        ],
+    )
+
+
+def _by_descriptor(what: str, desc: SmemDescriptor, tile: Tile, starts: tuple[int, ...], major: Major) -> Reader:
     if len(tile.extents) != 2:
-        raise LayoutError(f"operand A has rows and a K: tile {tile} has {len(tile.extents)} coordinates")
+        raise LayoutError(f"operand {what} has rows and a K: tile {tile} has {len(tile.extents)} coordinates")
     (m, rows), (k, ks) = tile.extents.items()
-    starts, step = tuple(starts_bytes), k_per_instruction(tile.bits)
+    step = k_per_instruction(tile.bits)
     desc.elements_a_chunk(tile.bits, major)
     if ks % step or len(starts) != ks // step:
         raise LayoutError(
-            f"operand A of {tile}: an instruction takes {K_BYTES} bytes of K, {step} elements, so {ks} of them need "
-            f"{ks / step:g} starts; {len(starts)} were given"
+            f"operand {what} of {tile}: an instruction takes {K_BYTES} bytes of K, {step} elements, so {ks} of them "
+            f"need {ks / step:g} starts; {len(starts)} were given"
         )
     address = Places(
         tile.extents,
@@ -86,11 +140,11 @@ def umma_a(desc: SmemDescriptor, tile: Tile, *, starts_bytes: Sequence[int], maj
         f"{len(starts)} descriptors: start {desc.start} + {_listed(starts)} bytes, lbo {desc.lbo}, sbo {desc.sbo}, "
         f"swizzle {desc.swizzle} B{offset}"
     )
-    source = f"modelled: tcgen05.mma operand A, {major}-major"
+    source = f"modelled: tcgen05.mma operand {what}, {major}-major"
     way = "" if major == "K" else f', major="{major}"'
-    code = f"ll.umma_a(ll.{desc}, {tile.name}, starts_bytes={list(starts)}{way})"
-    read = _swizzled(address, desc)
-    return Reader(tile, read, "the MMA", text, source, code, rules=lambda: _descriptor_rules(desc, tile, starts))
+    code = f"ll.umma_{what.lower()}(ll.{desc}, {tile.name}, starts_bytes={list(starts)}{way})"
+    rules = lambda: [_rows_rule(what, tile), *_descriptor_rules(desc, starts)]  # noqa: E731
+    return Reader(tile, _swizzled(address, desc), "the MMA", text, source, code, rules=rules)
 
 
 def umma_a_tmem(tile: Tile, *, column: int = 0) -> Reader:
@@ -120,6 +174,42 @@ def umma_a_tmem(tile: Tile, *, column: int = 0) -> Reader:
     rules = [Rule("Tensor Memory has 512 columns", room)]
     read = Places(tile.extents, ("lane", "bit"), lambda: table, at)
     return Reader(tile, read, "the MMA", text, "modelled: tcgen05.mma operand A", code, "tmem", lambda: rules)
+
+
+def umma_d(tile: Tile, *, column: int = 0, who: str = "the MMA") -> Reader:
+    """Accumulator D of tcgen05.mma (one CTA), which the next MMA adds to: a row's lane, 32 bits to a column.
+
+    >>> umma_d(Tile("O", m=64, n=32, bits=32), column=128).read.at(m=17, n=3)
+    {'lane': 33, 'bit': 4192}
+
+    Source: PTX ISA, tcgen05 "Data path layout". Raises LayoutError for shapes that D does not have.
+    """
+    if len(tile.extents) != 2 or tile.bits != WORD_BITS:
+        raise LayoutError(f"an accumulator has rows and columns of 32 bits: not {tile}")
+    (m, rows), (n, columns) = tile.extents.items()
+    accumulator(rows, columns)  # refuses shapes that there are not
+
+    def build() -> Map:
+        table = accumulator(rows, columns).only("lane", "column").times("column", WORD_BITS, "bit")
+        renamed = {"m": m, "n": n}
+        terms = {
+            out: {frozenset((renamed[a], w, r) for a, w, r in t): s for t, s in row.items()}
+            for out, row in table.rows.items()
+        }
+        return Map({renamed[a]: radices for a, radices in table.axes.items()}, terms).plus("bit", column * WORD_BITS)
+
+    def at(**index: Any) -> dict[str, Any]:
+        row = index[m] + index[n] * 0
+        lane = row if rows == 128 else row % 16 + row // 16 * 32
+        return {"lane": lane, "bit": (index[n] + column) * WORD_BITS + row * 0}
+
+    end = column + columns
+    room = None if column >= 0 and end <= 512 else f"D takes columns {column} to {end - 1}, there are 512"
+    text = f"accumulator D, columns {column} to {end - 1}"
+    code = f"ll.umma_d({tile.name}, column={column})"
+    rules = [Rule("Tensor Memory has 512 columns", room)]
+    read = Places(tile.extents, ("lane", "bit"), build, at)
+    return Reader(tile, read, who, text, "modelled: tcgen05.mma accumulator D", code, "tmem", lambda: rules)
 
 
 def _listed(starts: Sequence[int]) -> str:
@@ -164,9 +254,16 @@ def _swizzled(address: Places, desc: SmemDescriptor) -> Places:
     return address.moved(-moved).swizzled(swizzle).moved(moved) if moved else address.swizzled(swizzle)
 
 
-def _descriptor_rules(desc: SmemDescriptor, tile: Tile, starts: tuple[int, ...]) -> list[Rule]:
+def _rows_rule(what: str, tile: Tile) -> Rule:
     rows = tile.shape[0]
-    shapes = None if rows in (64, 128) else f"{tile} has {rows} rows, and one tcgen05.mma of one CTA takes 64 or 128"
+    if what == "A":
+        fault = None if rows in (64, 128) else f"{tile} has {rows} rows, and one tcgen05.mma of one CTA takes 64 or 128"
+        return Rule("an instruction takes 64 or 128 rows", fault)
+    fault = None if rows % 8 == 0 and rows <= 256 else f"{tile} has {rows} rows: B has a multiple of 8, up to 256"
+    return Rule("B has a multiple of 8 rows, up to 256", fault)
+
+
+def _descriptor_rules(desc: SmemDescriptor, starts: tuple[int, ...]) -> list[Rule]:
     misplaced = next((s for s in starts if (desc.start + s) % 16), None)
     odd = (
         None if misplaced is None else f"a descriptor starts at byte {desc.start + misplaced}, which 16 does not divide"
@@ -178,7 +275,6 @@ def _descriptor_rules(desc: SmemDescriptor, tile: Tile, starts: tuple[int, ...])
         else f"a descriptor starts at byte {desc.start + outside}: the field has 14 bits of 16-byte units, 0 to 262128"
     )
     return [
-        Rule("an instruction takes 64 or 128 rows", shapes),
         Rule("every descriptor starts at a multiple of 16 bytes", odd),
         Rule("every descriptor's start fits its field", far),
     ]

@@ -33,11 +33,12 @@ def _maps(h: Handoff) -> list[str]:
     for axis, extent in h.tile.extents.items():
         flat.append(axis if weight == 1 else f"{weight} {axis}")
         weight *= extent
+    counted = f"(T{threads},V{values})" if h.writer.owner.threaded else f"({threads},{values})"
     rows = [
         ("tile", str(h.tile), ""),
-        ("owner", f"{h.writer.owner}   (T{threads},V{values}) -> {' + '.join(flat)}", h.writer.owner.source),
+        ("owner", f"{h.writer.owner}   {counted} -> {' + '.join(flat)}", h.writer.owner.source),
         ("storage", f"{h.writer.storage.name} = {h.writer.storage.spoken()}", ""),
-        ("write", f"{h.writer.bits}-bit stores {h.writer.route}", h.writer.source),
+        ("write", h.writer.spoken(), h.writer.source),
         ("read", h.reader.text, h.reader.source),
     ]
     return [f"  {name:<8} {text}" + (f"   [{source}]" if source else "") for name, text, source in rows]
@@ -73,6 +74,8 @@ def cost_line(writer: Writer) -> str:
     >>> cost_line(store("(128,64):(1,128)", smem("S<3,4,3> o 0 o (128,64):(64,1)", over=P), bits=64))
     '16 stores of 64 bits a thread, 4 wavefronts each for a warp (2 is the least); 128-bit: 8, 4 each (conflict-free)'
     """
+    if writer.unit:
+        return f"no loads or stores of threads to count: {writer.unit}"
     if writer.space != "smem":
         return f"{writer.bits}-bit stores to Tensor Memory have no bank conflicts to count"
     try:

@@ -7,9 +7,8 @@ from layoutlab.handoff.core import Handoff
 
 def template(h: Handoff) -> str:
     """The handoff as a Python file with the public API, its layouts written out."""
-    P, owner, storage = h.tile.name, h.writer.owner, h.writer.storage
+    P, storage = h.tile.name, h.writer.storage
     tile = ", ".join(f"{axis}={extent}" for axis, extent in h.tile.extents.items())
-    threads, values = owner.places.axes["t"], owner.places.axes["v"]
     live = "".join(f", {way}={dict(named)!r}" for way, named in (("live", h.live), ("around", h.around)) if named)
     return f'''"""{h}, written out. Edit it, then: layoutlab verify THIS_FILE.py"""
 
@@ -20,12 +19,21 @@ import layoutlab as ll
 def my_{h.name}():
     """{h.doc.splitlines()[0] if h.doc else "Who writes what, and who reads it."}"""
     {P} = ll.Tile("{P}", {tile}, bits={h.tile.bits})
-    # (T{threads},V{values}) -> ({",".join(h.tile.extents)})
-    owner = {owner.code}
-    # ({",".join(h.tile.extents)}) -> elements; a swizzle without a unit counts bytes
+{_owner(h)}    # ({",".join(h.tile.extents)}) -> elements; a swizzle without a unit counts bytes
     {storage.name} = {storage.code}
     writer = {h.writer.code}
     # byte addresses; a start for each K step
     reader = {h.reader.code}
     return ll.Handoff({P}, writer=writer, reader=reader{live})
 '''
+
+
+def _owner(h: Handoff) -> str:
+    """The line that makes the owner, where threads own the elements."""
+    owner = h.writer.owner
+    if not owner.threaded:
+        return ""
+    threads, values = owner.places.axes["t"], owner.places.axes["v"]
+    return f"""    # (T{threads},V{values}) -> ({",".join(h.tile.extents)})
+    owner = {owner.code}
+"""

@@ -13,22 +13,46 @@ An owner's thread-value layout goes, as CuTe prints it, to the flat coordinate o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
-from layoutlab.atoms.tmem import LANES, WARP_LANES, TmemAtom
+from layoutlab.algebra import composition
+from layoutlab.atoms.mma import wgmma
+from layoutlab.atoms.tmem import LANES, WARP_LANES, WORD_BITS, TmemAtom
 from layoutlab.digits import ONE
 from layoutlab.errors import LayoutError
+from layoutlab.handoff.inverse import inverse
 from layoutlab.handoff.notation import read_copy, read_layout
 from layoutlab.handoff.places import Places, strided_places
+from layoutlab.handoff.reader import Reader, umma_d
 from layoutlab.handoff.rule import Rule
 from layoutlab.handoff.storage import Smem, Tmem
 from layoutlab.handoff.tile import Tile
+from layoutlab.handoff.tmem_transfer import Transfer
 from layoutlab.handoff.verdict import Location
 from layoutlab.int_tuple import Basis
-from layoutlab.layout import Layout
+from layoutlab.layout import Layout, make_layout
 from layoutlab.swizzle import ComposedLayout
+
+WGMMA_ROWS = 64
+
+
+class Storage(Protocol):
+    """Where a writer's elements lie: a buffer of shared memory, columns, registers, global memory."""
+
+    @property
+    def tile(self) -> Tile: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def space(self) -> str: ...
+    @property
+    def cells(self) -> range: ...
+    @property
+    def code(self) -> str: ...
+    def rules(self) -> list[Rule]: ...
+    def spoken(self) -> str: ...
 
 
 def _no_rules() -> list[Rule]:
@@ -50,6 +74,17 @@ class Owner:
     code: str
     first_thread: int = 0
     rules: Callable[[], list[Rule]] = field(default=_no_rules, repr=False)
+    who: str = "T{t} V{v}"
+    """How one (t, v) is called: a thread's value, or what a unit without threads moves."""
+
+    def named(self, index: Mapping[str, int]) -> str:
+        """T1 V0."""
+        return self.who.format(t=index["t"] + self.first_thread, v=index["v"])
+
+    @property
+    def threaded(self) -> bool:
+        """Whether t counts threads."""
+        return self.who == "T{t} V{v}"
 
     def __str__(self) -> str:
         return str(self.layout)
@@ -69,44 +104,64 @@ class TmemLoad:
         """
         if len(tile.extents) != 2:
             raise LayoutError(f"{self.atom} loads rows and columns: tile {tile} has {len(tile.extents)} coordinates")
-        if self.atom.shape != "32x32b" or self.atom.packed:
-            raise LayoutError(f"{self.atom}: only 32x32b is laid over a tile; give other shapes' owner as a layout")
+        if self.atom.direction != "ld":
+            raise LayoutError(f"{self.atom} stores: an owner is given by a load")
         (m, rows), (k, columns) = tile.extents.items()
-        if rows > LANES or rows % WARP_LANES:
-            raise LayoutError(f"{tile}: {rows} rows are no whole number of warps' 32 lanes, at most {LANES}")
-        steps, warps = -(-columns // self.atom.columns), rows // WARP_LANES
-        threads = strided_places({"t": [(rows, 1)]}, m)
-        places = threads.beside(strided_places({"v": [(steps * self.atom.columns, 1)]}, k))
-        shape, stride = ((WARP_LANES, warps), (self.atom.registers, steps)), ((1, 32), (rows, rows * self.atom.columns))
-        layout = Layout(shape, stride)
+        bits = 16 if self.atom.packed else WORD_BITS
+        transfer = Transfer(self.atom, rows, columns, bits)
         warp = f", first_warp={first_warp}" if first_warp else ""
-        code = f'll.tcgen05_ld("{self.atom.shape}.x{self.atom.repeat}").over({tile.name}{warp})'
-        rules = lambda: self._rules(tile, first_warp)  # noqa: E731
-        return Owner(tile, places, layout, f"modelled: {self.atom}", code, first_warp * 32, rules)
+        code = f'll.tcgen05_ld("{_short(self.atom)}").over({tile.name}{warp})'
+        rules = lambda: _load_rules(transfer, first_warp)  # noqa: E731
+        source = f"modelled: {self.atom}"
+        return Owner(tile, transfer.owner(m, k), transfer.owner_layout(), source, code, first_warp * 32, rules)
 
-    def _rules(self, tile: Tile, first_warp: int) -> list[Rule]:
+    def takes(self, tile: Tile, *, column: int, first_warp: int = 0, as_if: Owner | None = None) -> Reader:
+        """The load as a reader of an accumulator from `column` on, by threads that take each value for an element.
+
+        >>> S = Tile("S", m=128, n=128, bits=32)
+        >>> tcgen05_ld("32x32b.x32").takes(S, column=128).read.at(m=33, n=5)
+        {'lane': 33, 'bit': 4256}
+
+        `as_if` is what the code believes that its registers hold; by default what they do hold. Raises LayoutError
+        for another number of threads or values.
+        """
         rows, columns = tile.shape
-        width = self.atom.columns
-        whole = None
-        if columns % width:
-            fits = max(n for n in (1, 2, 4, 8, 16, 32, 64, 128) if columns % n == 0)
-            whole = (
-                f"{self.atom} takes {width} columns at a time, and {width} does not divide {columns}: it would touch "
-                f"{-(-columns // width) * width} columns; x{fits} divides them, in {columns // fits} steps"
+        transfer = Transfer(self.atom, rows, columns, tile.bits)
+        owner = as_if or self.over(tile, first_warp=first_warp)
+        places = transfer.places().shifted("bit", column * WORD_BITS)
+        if places.axes != owner.places.axes:
+            mine, theirs = ((axes["t"], axes["v"]) for axes in (places.axes, owner.places.axes))
+            raise LayoutError(
+                f"{self.atom} loads {mine[1]} values into {mine[0]} threads, not {theirs[1]} into {theirs[0]}"
             )
-        return [Rule("the columns of a load divide the tile's", whole), _lanes_rule(rows, first_warp)]
+        read = places.after(inverse(owner.places))
+        text = f"{self.atom} from column {column} on, as {owner}"
+        code = f'll.tcgen05_ld("{_short(self.atom)}").takes({tile.name}, column={column})'
+        rules = lambda: _load_rules(transfer, first_warp)  # noqa: E731
+        return Reader(tile, read, "the load", text, f"modelled: {self.atom}", code, "tmem", rules)
 
 
-def _lanes_rule(rows: int, first_warp: int) -> Rule:
-    """Warp w of the block reaches lanes 32 (w % 4) on; the map gives thread 32 j + i of its own lane 32 j + i."""
+def _load_rules(transfer: Transfer, first_warp: int) -> list[Rule]:
+    whole = Rule("the columns of a load divide the tile's", transfer.fault)
+    return [whole, _lanes_rule(transfer, first_warp)]
+
+
+def _short(atom: TmemAtom) -> str:
+    """The name without tcgen05.ld or tcgen05.st before it."""
+    return str(atom).split(".", 2)[2]
+
+
+def _lanes_rule(transfer: Transfer, first_warp: int) -> Rule:
+    """Warp w of the block reaches lanes 32 (w % 4) on; the map gives warp j of its own the lanes 32 j on."""
     fault = None
-    for j in range(rows // WARP_LANES):
+    each = transfer.rows * WARP_LANES // transfer.threads
+    for j in range(transfer.threads // WARP_LANES):
         warp, lane = first_warp + j, WARP_LANES * j
         first = WARP_LANES * (warp % 4)
         if first != lane:
             fault = (
-                f"warp {warp} (threads {32 * warp} to {32 * warp + 31}) takes rows {lane} to {lane + 31}, which lie in "
-                f"TMEM lanes {lane} to {lane + 31}, but it may touch lanes {first} to {first + 31} only "
+                f"warp {warp} (threads {32 * warp} to {32 * warp + 31}) takes rows {each * j} to {each * j + each - 1},"
+                f" which lie in TMEM lanes {lane} to {lane + 31}, but it may touch lanes {first} to {first + 31} only "
                 f"(32 * (warp % 4) on); "
                 f"let rows begin in a warp whose number is a multiple of 4"
             )
@@ -117,6 +172,38 @@ def _lanes_rule(rows: int, first_warp: int) -> Rule:
 def tcgen05_ld(name: str | TmemAtom) -> TmemLoad:
     """A load from Tensor Memory, by the name that PTX gives it: "32x32b.x32"."""
     return TmemLoad(name if isinstance(name, TmemAtom) else TmemAtom.parse(name))
+
+
+@dataclass(frozen=True)
+class WgmmaAccumulator:
+    """The C fragments of warpgroups below each other, to be laid over a tile."""
+
+    ab: str
+
+    def over(self, tile: Tile) -> Owner:
+        """The element that each thread's accumulator register is: 64 rows a warpgroup, n along the second axis."""
+        if len(tile.extents) != 2:
+            raise LayoutError(f"wgmma accumulates rows and columns: tile {tile} has {len(tile.extents)} coordinates")
+        rows, columns = tile.shape
+        if rows % WGMMA_ROWS:
+            raise LayoutError(f"{tile}: {rows} rows are no whole number of warpgroups' {WGMMA_ROWS}")
+        atom = wgmma(columns, self.ab, "f32")
+        one = composition(Layout((WGMMA_ROWS, columns), (1, rows)), atom.c)  # (T128,V) -> m + rows n
+        groups = Layout(rows // WGMMA_ROWS, WGMMA_ROWS)
+        layout = make_layout(make_layout(*one[0], groups), one[1]) if rows > WGMMA_ROWS else one
+        code = f'll.wgmma_c("{self.ab}").over({tile.name})'
+        return Owner(tile, _owner_places(layout, tile), layout, f"modelled: accumulator of {atom}", code)
+
+
+def wgmma_c(ab: str) -> WgmmaAccumulator:
+    """The accumulator of a wgmma of this A and B type, as its threads hold it in registers.
+
+    >>> print(wgmma_c("bf16").over(Tile("P", m=128, k=64, bits=16)))
+    ((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))
+
+    Source: `layoutlab.atoms.mma`.
+    """
+    return WgmmaAccumulator(ab)
 
 
 def owned(layout: Any, tile: Tile, *, first_thread: int = 0) -> Owner:
@@ -174,20 +261,30 @@ class Writer:
     """`owner` says which element (t, v) holds, `write` where the store puts it, `bits` how wide one store is."""
 
     owner: Owner
-    storage: Smem | Tmem
+    storage: Storage
     write: Places
     bits: int
     route: str  # how the store finds its places
     code: str
     source: str = "modelled"
     space: str = "smem"
+    unit: str = ""
+    """The unit that writes whole boxes or tiles; by default threads do, by stores of `bits`."""
+    rows: Places | None = None
+    """Of stmatrix: (t, instruction) -> the bit that a lane points at."""
 
     @property
     def tile(self) -> Tile:
         return self.owner.tile
 
+    def spoken(self) -> str:
+        """What writes, and how it finds its places."""
+        return f"{self.unit}: {self.route}" if self.unit else f"{self.bits}-bit stores {self.route}"
+
     def rules(self) -> list[Rule]:
         """What loads, stores and buffer ask for."""
+        if self.unit:
+            return [*self.owner.rules(), *self.storage.rules()]
         lanes = [self._lane_rule()] if self.space == "tmem" else []
         return [*self.owner.rules(), *self.storage.rules(), self.vector_rule(), *lanes]
 
@@ -317,6 +414,60 @@ def store(owner: Any, storage: Smem | Tmem, *, bits: int, through: Any = None, o
         )
     write = storage.places.after(who.places)
     return Writer(who, storage, write, bits, "at the owner's coordinates", code, space=storage.space)
+
+
+def tmem_store(owner: Any, storage: Tmem, atom: str | TmemAtom) -> Writer:
+    """A writer by tcgen05.st: registers, filled with the owner's values in order, go where the instruction puts them.
+
+    >>> P = Tile("P", m=128, k=128, bits=16)
+    >>> from layoutlab.handoff.storage import tmem
+    >>> writer = tmem_store(tcgen05_ld("32x32b.x32").over(P), tmem(over=P, column=32), "32x32b.x32")
+    >>> writer.write.at(t=33, v=5)                                          # lane 33, column 34, high half
+    {'lane': 33, 'bit': 1104}
+
+    The places come from the instruction alone, not from the storage's coordinates: so atoms that are no pair are
+    found out. Units: lane, and bit of the lane (32 to a column). Raises LayoutError where the registers are not as many
+    as the instructions take.
+    """
+    who = owner if isinstance(owner, Owner) else owned(owner, storage.tile)
+    if not isinstance(storage, Tmem) or who.tile != storage.tile:
+        raise LayoutError(f"tcgen05.st of {who.tile} writes to its columns of Tensor Memory, not to {storage.name}")
+    op = atom if isinstance(atom, TmemAtom) else TmemAtom.parse(atom, "st")
+    if op.direction != "st":
+        raise LayoutError(f"{op} loads: a store is tcgen05.st")
+    rows, elements = storage.tile.shape
+    transfer = Transfer(op, rows, elements, storage.tile.bits)
+    if transfer.fault:
+        raise LayoutError(transfer.fault)
+    places = transfer.places()
+    if places.axes != who.places.axes:
+        mine, theirs = ((axes["t"], axes["v"]) for axes in (places.axes, who.places.axes))
+        raise LayoutError(
+            f"{op} stores {mine[1]} values of {mine[0]} threads, the owner has {theirs[1]} of {theirs[0]} threads"
+        )
+    base = storage.column * WORD_BITS
+    write = places if not base else places.shifted("bit", base)
+    code = f'll.tmem_store(owner, {storage.name}, "{_short(op)}")'
+    return Writer(who, storage, write, WORD_BITS, f"by {op}", code, source=f"modelled: {op}", space=storage.space)
+
+
+def umma_out(storage: Tmem) -> Writer:
+    """A writer by tcgen05.mma: its accumulator D, rows to lanes, 32 bits to a column.
+
+    >>> from layoutlab.handoff.storage import tmem
+    >>> umma_out(tmem(over=Tile("S", m=64, n=32, bits=32), column=128)).write.at(t=17, v=3)
+    {'lane': 33, 'bit': 4192}
+
+    Its (t, v) are the row and the column of the element. Raises LayoutError for shapes that D does not have.
+    """
+    reads = umma_d(storage.tile, column=storage.column)
+    (m, rows), (n, columns) = storage.tile.extents.items()
+    places = strided_places({"t": [(rows, 1)]}, m).beside(strided_places({"v": [(columns, 1)]}, n))
+    layout = Layout((rows, columns), (1, rows))
+    source = "modelled: tcgen05.mma accumulator D"
+    owner = Owner(storage.tile, places, layout, source, "", rules=reads.rules, who="D")
+    code = f"ll.umma_out({storage.name})"
+    return Writer(owner, storage, reads.read.after(places), WORD_BITS, reads.text, code, source, "tmem", unit="the MMA")
 
 
 def _plain_tv(value: Any, what: str, owner: Owner) -> Layout:

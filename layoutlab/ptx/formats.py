@@ -200,6 +200,37 @@ def _nearest_with_error(value: Array, error: Array, near: Array) -> Array:
     return near
 
 
+_EXPONENT, _SIGN = np.uint32(0x7F800000), np.uint32(0x80000000)
+
+
 def flush(value: Array) -> Array:
     """float32 with subnormals replaced by zeros of their sign (.ftz)."""
-    return np.where(np.abs(value) < np.float32(2.0**-126), np.copysign(np.float32(0), value), value)
+    bits = value.view(np.uint32)
+    exponent = bits & _EXPONENT
+    if np.count_nonzero(exponent) == exponent.size:
+        return value
+    return np.where(exponent, bits, bits & _SIGN).view(np.float32)
+
+
+def pack_bf16(high: Array, low: Array) -> Array:
+    """Two float32 arrays, rounded to nearest even, as the halves of 32-bit words."""
+    upper, lower = high.view(np.uint32), low.view(np.uint32)
+    top = upper >> _SIXTEEN
+    top &= _ONE
+    top += upper
+    top += _ALMOST_HALF
+    top &= _UPPER_HALF
+    bottom = lower >> _SIXTEEN
+    bottom &= _ONE
+    bottom += lower
+    bottom += _ALMOST_HALF
+    bottom >>= _SIXTEEN
+    nan_high, nan_low = np.isnan(high), np.isnan(low)
+    if np.count_nonzero(nan_high):
+        top[nan_high] = 0x7FFF0000
+    if np.count_nonzero(nan_low):
+        bottom[nan_low] = 0x7FFF
+    return np.asarray(top | bottom)
+
+
+_ONE, _SIXTEEN, _ALMOST_HALF, _UPPER_HALF = (np.uint32(x) for x in (1, 16, 0x7FFF, 0xFFFF0000))

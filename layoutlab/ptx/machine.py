@@ -25,7 +25,7 @@ from layoutlab.ptx.report import Deadlock, Findings, Report
 from layoutlab.ptx.state import LANES, Array, Frame, Geometry, Services, Wave
 
 FAIR_SHIFT = 12  # a fragment that has run 2^12 blocks more than another waits for it, so that no spin starves others
-WAVE_BYTES = 256 << 20  # memory that the registers and memories of one wave may take
+WAVE_BYTES = 192 << 20  # memory that the registers and memories of one wave may take
 
 
 @dataclass(eq=False)
@@ -308,6 +308,7 @@ def run_grid(
     provenance: bool = False,
     options: frozenset[str] = frozenset(),
     wave_ctas: int | None = None,
+    ctas: tuple[int, int] | None = None,
     progress: Any = None,
 ) -> Report:
     """Run every CTA of a launch and report.
@@ -337,8 +338,8 @@ def run_grid(
     report = Report(function.name, geometry.grid, geometry.block, provenance=record)
     done = 0
     with np.errstate(all="ignore"), no_collection():
-        for ctas in _waves(geometry, program, wave_ctas):
-            wave = Wave(geometry, ctas, program.plan, services)
+        for batch in _waves(geometry, program, wave_ctas, ctas):
+            wave = Wave(geometry, batch, program.plan, services)
             _set_special_registers(wave, program)
             if record is not None:
                 record.start_wave(wave.ctas, wave.shared.stride, done)
@@ -346,7 +347,8 @@ def run_grid(
             if record is not None:
                 record.finish_wave(wave.shared.bytes, wave.tmem.words)
             report.instructions += wave.instructions
-            done += len(ctas)
+            wave.close()
+            done += len(batch)
             if progress is not None:
                 progress(done)
     report.warnings = findings.all()
@@ -374,15 +376,17 @@ def _param_image(program: Program, params: list[bytes]) -> Array:
     return image
 
 
-def _waves(geometry: Geometry, program: Program, wave_ctas: int | None) -> Iterator[list[tuple[int, int, int]]]:
-    """The CTA ids in launch order, x fastest, cut into waves."""
+def _waves(
+    geometry: Geometry, program: Program, wave_ctas: int | None, ctas: tuple[int, int] | None
+) -> Iterator[list[tuple[int, int, int]]]:
+    """The CTA ids in launch order, x fastest, those of a range when one is given, cut into waves."""
     if wave_ctas is None:
         counts = program.plan.counts
         per_row = LANES * (counts["pred"] + 2 * counts["b16"] + 4 * counts["b32"] + 8 * counts["b64"])
         per_cta = geometry.warps * (per_row + LANES * program.local_bytes) + 2 * geometry.shared_bytes + (1 << 19)
         wave_ctas = max(1, min(8, WAVE_BYTES // per_cta))
     x, y, z = geometry.grid
-    ids = ((i, j, k) for k in range(z) for j in range(y) for i in range(x))
+    ids = itertools.islice(((i, j, k) for k in range(z) for j in range(y) for i in range(x)), *(ctas or (None,)))
     while batch := list(itertools.islice(ids, wave_ctas)):
         yield batch
 

@@ -76,7 +76,11 @@ class GlobalMemory:
         # Views start at a multiple of 16 so that every word width can index them; bounds use base and size.
         first = base & ~15
         total = (base + size - first + 15) & ~15
-        raw = np.ctypeslib.as_array((ctypes.c_uint8 * total).from_address(first))
+        self.register_image(name, base, size, np.ctypeslib.as_array((ctypes.c_uint8 * total).from_address(first)))
+
+    def register_image(self, name: str, base: int, size: int, raw: Array) -> None:
+        """Let an array stand for the memory from `base` rounded down to 16 bytes, as the kernel's addresses see it."""
+        first = base & ~15
         words = {width: raw.view(kind) for width, kind in WORD_TYPES.items()}
         self.buffers.append(Buffer(name, base, size, words, first))
 

@@ -82,7 +82,13 @@ class Wave:
         # Counts completions that may let a waiting warp go on; waiters look again when it has moved.
         self.version = 0
         self.instructions = 0
+        self.operands_written: set[tuple[object, ...]] = set()  # matrix operands whose bytes are known to be written
         self.frames: dict[tuple[int, int], Frame] = {}
+
+    def close(self) -> None:
+        """Let go of the frames, which hold the wave in turn, so that its memory is free at once."""
+        self.frames.clear()
+        del self.asynchronous
 
     def frame(self, low: int, high: int) -> Frame:
         """The frame of rows [low, high), made once."""
@@ -127,7 +133,7 @@ class Views(dict[int, Array]):
 
     def __init__(self, bank: Array, constants: list[Array]) -> None:
         super().__init__({-1 - i: constant for i, constant in enumerate(constants)})
-        self.bank = bank
+        self.bank, self.fixed = bank, constants
 
     def __missing__(self, slot: int) -> Array:
         view: Array = self.bank[slot]
@@ -150,6 +156,10 @@ class Frame:
         self.u32, self.s32, self.f32 = self._bank(wave.b32, constants["b32"], np.uint32, np.int32, np.float32)
         self.u64, self.s64, self.f64 = self._bank(wave.b64, constants["b64"], np.uint64, np.int64, np.float64)
         self.f32x2, self.u32x2 = self._bank(wave.b64, constants["b64"], np.float32, np.uint32, pairs=True)
+        self.low32, self.high32 = (
+            Views(views.bank[..., i], [c[..., i] for c in views.fixed])
+            for i, views in ((0, self.u32x2), (1, self.u32x2))
+        )
         self.u16x2, self.f16x2 = self._bank(wave.b32, constants["b32"], np.uint16, np.float16, pairs=True)
         self.cta = wave.row_cta[low:high]
         self.warp = wave.row_warp[low:high]

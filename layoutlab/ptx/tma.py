@@ -16,6 +16,8 @@ ELEMENT_TYPES = {
     7: ("f32", 4), 9: ("f64", 8), 10: ("bf16", 2), 11: ("tf32", 4),
 }  # fmt: skip
 SWIZZLE_BYTES = (0, 32, 64, 128)
+# Field [19,21): CuTe DSL sets 1 for the 128-byte swizzle of 32-byte atoms.
+SWIZZLE_ATOMS = (16, 32)
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class TensorMap:
     interleave: int = 0
     nan_fill: bool = False
     element_strides: tuple[int, ...] = ()
+    swizzle_atom: int = 16  # bytes that the swizzle moves together
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -58,7 +61,7 @@ def encode_tensor_map(tensor: TensorMap) -> bytes:
     rank = len(tensor.extents)
     words = [0] * 16
     low = (rank - 1) << 4 | kind << 7 | tensor.interleave << 11 | SWIZZLE_BYTES.index(tensor.swizzle) << 13
-    low |= int(tensor.nan_fill) << 15
+    low |= int(tensor.nan_fill) << 15 | SWIZZLE_ATOMS.index(tensor.swizzle_atom) << 19
     strides = [s // 16 for s in tensor.strides[1:]] + [0] * (5 - rank)
     words[0] = tensor.address
     words[1] = low | (strides[0] & 0xFFFFFFFF) << 32
@@ -78,7 +81,8 @@ def decode_tensor_map(data: bytes) -> TensorMap | None:
     low, high = words[1] & 0xFFFFFFFF, words[1] >> 32
     rank = ((low >> 4) & 7) + 1
     kind = (low >> 7) & 15
-    if rank > 5 or kind not in ELEMENT_TYPES or words[0] == 0 or words[0] >> 57:
+    atom = (low >> 19) & 3
+    if rank > 5 or kind not in ELEMENT_TYPES or words[0] == 0 or words[0] >> 57 or atom >= len(SWIZZLE_ATOMS):
         return None
     name, size = ELEMENT_TYPES[kind]
     low_bits = (high, words[2] & 0xFFFFFFFF, words[2] >> 32, words[3] & 0xFFFFFFFF)
@@ -92,5 +96,5 @@ def decode_tensor_map(data: bytes) -> TensorMap | None:
     box = [(words[6] >> 56) + 1] + [((words[7] >> (8 * i)) & 255) + 1 for i in range(4)]
     return TensorMap(
         words[0], name, size, tuple(extents[:rank]), tuple(strides[:rank]), tuple(box[:rank]),
-        SWIZZLE_BYTES[(low >> 13) & 3], (low >> 11) & 3, bool((low >> 15) & 1), traversal[:rank],
+        SWIZZLE_BYTES[(low >> 13) & 3], (low >> 11) & 3, bool((low >> 15) & 1), traversal[:rank], SWIZZLE_ATOMS[atom],
     )  # fmt: skip

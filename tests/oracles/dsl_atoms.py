@@ -106,6 +106,31 @@ def layouts_a():
             say("layout_a", dtype=name, kv=kv, swizzle=layout.inner, outer=layout.outer)
 
 
+@cute.jit
+def operands():
+    """Shared-memory layouts of Q, K, V and of an epilogue's sub-tiles, as the helpers make them."""
+    from cutlass.tensor_utils import LayoutEnum
+    from cutlass.utils import blackwell_helpers as sm100
+
+    K, MN, ONE = cute.nvgpu.OperandMajorMode.K, cute.nvgpu.OperandMajorMode.MN, tcgen05.CtaGroup.ONE
+    for dtype in (BF16, E4M3):
+        for head_dim in (64, 128, 256):
+            for kv in (64, 128):
+                qk = sm100.make_trivial_tiled_mma(dtype, dtype, K, K, F32, ONE, (128, kv))
+                pv = sm100.make_trivial_tiled_mma(dtype, dtype, K, MN, F32, ONE, (128, head_dim))
+                facts = {"bits": dtype.width, "head_dim": head_dim, "kv": kv}
+                q = sm100.make_smem_layout_a(qk, (128, kv, head_dim), dtype, 1)
+                k = sm100.make_smem_layout_b(qk, (128, kv, head_dim), dtype, 2)
+                v = sm100.make_smem_layout_b(pv, (128, head_dim, kv), dtype, 2)
+                say("operand", name="sQ", swizzle=q.inner, outer=q.outer, **facts)
+                say("operand", name="sK", swizzle=k.inner, outer=k.outer, **facts)
+                say("operand", name="sV", swizzle=v.inner, outer=v.outer, **facts)
+    for dtype in (BF16, F32):
+        for n in (16, 32, 48, 64, 96, 128):
+            c = sm100.make_smem_layout_epi(dtype, LayoutEnum.ROW_MAJOR, (128, n), 2)
+            say("epilogue", bits=dtype.width, n=n, swizzle=c.inner, outer=c.outer)
+
+
 def tmem_facts(op, a_from_tmem):
     """The accumulator's fragment over one instruction, and A's where it stands in Tensor Memory."""
     mma = cute.make_tiled_mma(op)
@@ -133,6 +158,36 @@ def tmem():
                     tried("tmem", f"tf32.32.{tail}", tmem_facts, make, a_tmem)
                     make = (tcgen05.MmaF8F6F4Op, E4M3, E4M3, F32, (m, n, 32), group, source, K, K)
                     tried("tmem", f"f8.32.{tail}", tmem_facts, make, a_tmem)
+
+
+TRANSFERS = [
+    (direction, shape, repeat)
+    for direction in ("Ld", "St")
+    for shape, most in (("32x32b", 128), ("16x64b", 64), ("16x128b", 32), ("16x256b", 16), ("16x32bx2", 64))
+    for repeat in tcgen05.Repetition
+    if repeat.value <= most
+]
+
+
+def transfer_facts(op, accumulator):
+    copy = tcgen05.make_tmem_copy(cute.make_copy_atom(op, F32), accumulator)
+    registers = copy.layout_dst_tv_tiled if "Ld" in type(op).__name__ else copy.layout_src_tv_tiled
+    return {"tiler": copy.tiler_mn[0], "tv": registers}
+
+
+@cute.jit
+def transfers():
+    """Tiled copies of an accumulator by each shape of load and store: over its rows, and 128 columns."""
+    from cutlass.utils import blackwell_helpers
+
+    K, ONE = cute.nvgpu.OperandMajorMode.K, tcgen05.CtaGroup.ONE
+    for rows in (64, 128):
+        mma = blackwell_helpers.make_trivial_tiled_mma(F16, F16, K, K, F32, ONE, (rows, 128))
+        accumulator = mma.make_fragment_C(mma.partition_shape_C((rows, 128)))
+        for direction, shape, repeat in TRANSFERS:
+            name = f"{rows}.{direction.lower()}.{shape}.x{repeat.value}"
+            make = (getattr(tcgen05, f"{direction}{shape}Op"), repeat)
+            tried("transfer", name, transfer_facts, make, accumulator)
 
 
 def scale_facts(op, vector, steps):
@@ -249,7 +304,7 @@ def descriptors():
                     say("descriptor", word=f"{constant[register] & (1 << 64) - 1:#x}", **fact)
 
 
-GROUPS = [copies, warp_mmas, wgmmas, tmem, scales, idescs, descriptors, layouts_a]
+GROUPS = [copies, warp_mmas, wgmmas, tmem, transfers, operands, scales, idescs, descriptors, layouts_a]
 
 if __name__ == "__main__":
     next(group for group in GROUPS if group.__name__ == sys.argv[1])()

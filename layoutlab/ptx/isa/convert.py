@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from layoutlab.ptx import formats
 from layoutlab.ptx.decode import Decoder
 from layoutlab.ptx.formats import decode, encode, flush, narrow
 from layoutlab.ptx.isa.integer import bits_of_type
@@ -178,6 +179,12 @@ def _pack_floats(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
 
     if kind in ("f16", "bf16"):
         target = d.destination(ins.operands[0], 32)
+        if kind == "bf16" and mode == "rn" and not (saturate or relu):
+
+            def run_bf16(f: Frame) -> None:
+                f.put(f.u32[target], formats.pack_bf16(f.f32[high], f.f32[low]))
+
+            return run_bf16
 
         def run(f: Frame) -> None:
             parts, r = f.u16x2[target], f.f32

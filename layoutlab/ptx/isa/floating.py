@@ -1,7 +1,8 @@
 """floating: arithmetic on f16, bf16, f32, f64 and packed pairs (PTX ISA 9.7.3, 9.7.4).
 
 fma is rounded once: the product of two float32 is exact in float64, and the sum's lost part decides the ties.
-Approximate functions are numpy's own, rounded to float32: within the last places of the device, not bit-equal to it.
+A NaN keeps numpy's payload, where a device gives one canonical NaN. Approximate functions are numpy's own, rounded to
+float32: within the errors that the ISA allows a device, not bit-equal to it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,14 @@ def _add32(a: Array, b: Array, mode: str) -> Array:
         return a + b
     x, y = a.astype(np.float64), b.astype(np.float64)
     total = x + y
-    return narrow(total, _lost_in_sum(x, y, total), mode)
+    return narrow(_zero_of_sum(x, y, total, mode), _lost_in_sum(x, y, total), mode)
+
+
+def _zero_of_sum(a: Array, b: Array, total: Array, mode: str) -> Array:
+    """Rounding down, numbers that cancel give -0 (IEEE 754, 6.3; seen on an H200)."""
+    if mode != "rm":
+        return total
+    return np.where((total == 0) & (np.signbit(a) | np.signbit(b)), -0.0, total)
 
 
 def _sub32(a: Array, b: Array, mode: str) -> Array:
@@ -52,7 +60,7 @@ def _fma32(a: Array, b: Array, c: Array, mode: str) -> Array:
         if not np.count_nonzero(tie):
             return total.astype(np.float32)
     wide = np.broadcast_to(c.astype(np.float64), total.shape)
-    return narrow(total, _lost_in_sum(product, wide, total), mode)
+    return narrow(_zero_of_sum(product, wide, total, mode), _lost_in_sum(product, wide, total), mode)
 
 
 _F32: dict[str, Callable[..., Array]] = {"add": _add32, "sub": _sub32, "mul": _mul32, "fma": _fma32, "mad": _fma32}
@@ -106,6 +114,25 @@ def _arithmetic32(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
     if mode == "rn" and not (ftz or saturate) and name in ("add", "sub", "mul"):
         return _fast(q["type"], {"add": np.add, "sub": np.subtract, "mul": np.multiply}[name], target, *sources)
     return _run(target, sources, lambda *v: function(*v, mode), q["type"], ftz, _finish(ftz, saturate))
+
+
+@instruction(
+    f"add {_ROUND} .sat? .f32 .narrow:f16|bf16", f"sub {_ROUND} .sat? .f32 .narrow:f16|bf16",
+    "fma .round:rn|rz|rm|rp .sat? .f32 .narrow:f16|bf16",
+)  # fmt: skip
+def _mixed(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
+    """float32 arithmetic whose first operand (for fma, first two) is a 16-bit number, taken exactly."""
+    name, mode, kind = ins.opcode.split(".")[0], q.get("round", "rn"), q["narrow"]
+    d.expect(ins, 4 if name == "fma" else 3)
+    target, last = d.destination(ins.operands[0], 32), d.slot(ins.operands[-1], 32)
+    narrow_slots = [d.slot(o, 16) for o in ins.operands[1:-1]]
+    function, finish = _F32[name], _finish(False, "sat" in q)
+
+    def run(f: Frame) -> None:
+        result = function(*(decode(kind, f.u16[s]) for s in narrow_slots), f.f32[last], mode)
+        f.put(f.f32[target], result if finish is None else finish(result))
+
+    return run
 
 
 def _fast(view: str, function: Any, d: int, a: int, b: int) -> Op:

@@ -548,8 +548,21 @@ def _pack(d: Decoder, target: int, source: Vec, bits: int) -> Op:
     part = bits // len(source.items)
     slots = [d.slot(item, part) for item in source.items]
     kind = f"u{bits}"
-    if (bits, part) in ((64, 32), (32, 16)):
-        pair, narrow = ("u32x2", "u32") if bits == 64 else ("u16x2", "u16")
+    if (bits, part) == (64, 32):
+        first, second = slots
+
+        def run_words(f: Frame) -> None:
+            r = f.u32
+            if f.mask is True:
+                f.low32[target][...] = r[first]
+                f.high32[target][...] = r[second]
+            else:
+                np.copyto(f.low32[target], r[first], where=f.mask)
+                np.copyto(f.high32[target], r[second], where=f.mask)
+
+        return run_words
+    if (bits, part) == (32, 16):
+        pair, narrow = "u16x2", "u16"
         low, high = slots
 
         def run_pair(f: Frame) -> None:
@@ -577,8 +590,20 @@ def _pack(d: Decoder, target: int, source: Vec, bits: int) -> Op:
 def _unpack(d: Decoder, destination: Vec, source: int, bits: int) -> Op:
     part = bits // len(destination.items)
     kept = [(i, d.destination(o, part)) for i, o in enumerate(destination.items) if not isinstance(o, Discard)]
-    if (bits, part) in ((64, 32), (32, 16)):
-        pair, kind = ("u32x2", "u32") if bits == 64 else ("u16x2", "u16")
+    if (bits, part) == (64, 32):
+
+        def run_words(f: Frame) -> None:
+            r = f.u32
+            for i, slot in kept:
+                half = f.high32[source] if i else f.low32[source]
+                if f.mask is True:
+                    r[slot][...] = half
+                else:
+                    np.copyto(r[slot], half, where=f.mask)
+
+        return run_words
+    if (bits, part) == (32, 16):
+        pair, kind = "u16x2", "u16"
 
         def run_pair(f: Frame) -> None:
             parts, r = getattr(f, pair)[source], getattr(f, kind)

@@ -12,7 +12,7 @@ import numpy as np
 
 from layoutlab.ptx.asynchronous import Mbarrier
 from layoutlab.ptx.decode import Decoder
-from layoutlab.ptx.isa.memory import AddressOf, address
+from layoutlab.ptx.isa.memory import AddressOf, address, span
 from layoutlab.ptx.memory import SHARED_BASE, WINDOW_MASK
 from layoutlab.ptx.parse import Discard, Instruction, Operand, PtxError
 from layoutlab.ptx.registry import Decoded, Gate, Qualifiers, instruction
@@ -28,9 +28,13 @@ def shared_address(d: Decoder, operand: Operand, ins: Instruction, space: str, s
 
     def run(f: Frame) -> Array:
         at = value(f)
-        if int(at.max()) >= SHARED_BASE:
+        low = high = int(at.flat[0])
+        if at.size > 1 and np.count_nonzero(at != low):
+            low, high = span(at)
+        if high >= SHARED_BASE:
             at = at & WINDOW_MASK
-        f.wave.shared.check_span(int(at.min()), int(at.max()) + size, ins.opcode)
+            low, high = span(at)
+        f.wave.shared.check_span(low, high + size, ins.opcode)
         return at
 
     return run
@@ -39,12 +43,17 @@ def shared_address(d: Decoder, operand: Operand, ins: Instruction, space: str, s
 def groups(f: Frame, at: Array, extra: Array | None = None) -> list[tuple[int, int, int, Array | None]]:
     """The distinct (CTA, address, extra) among the executing lanes, with the positions of each (None: all of them)."""
     flat = at.ravel()
+    if len(flat) == 1:
+        only = int(f.select(f.cta).flat[0])
+        return [(only, int(flat[0]), 0 if extra is None else int(extra.flat[0]), None)]
+    if f.wave.ctas == 1:
+        only, least = int(flat[0]), 0 if extra is None else int(extra.flat[0])
+        if not np.count_nonzero(flat != only) and (extra is None or not np.count_nonzero(extra != least)):
+            return [(0, only, least, None)]
     other = np.zeros_like(flat) if extra is None else extra.ravel()
     cta = f.select(f.cta).ravel()
     first = (int(cta[0]), int(flat[0]), int(other[0]))
-    if len(flat) == 1 or (
-        (f.wave.ctas == 1 or (cta == first[0]).all()) and (flat == first[1]).all() and (other == first[2]).all()
-    ):
+    if (cta == first[0]).all() and (flat == first[1]).all() and (other == first[2]).all():
         return [(*first, None)]
     keys = np.stack([cta, flat, other], axis=1)
     unique, inverse = np.unique(keys, axis=0, return_inverse=True)

@@ -69,6 +69,14 @@ def thread_list(f: Frame) -> Array:
     return f.select(f.thread)
 
 
+def span(at: Array) -> tuple[int, int]:
+    """The least and greatest address."""
+    if at.size == 1:
+        only = int(at.flat[0])
+        return only, only
+    return int(at.min()), int(at.max())
+
+
 def _offender(f: Frame, bad: Array) -> str:
     """Names the first executing lane for which something is wrong."""
     at = int(np.flatnonzero(bad.ravel())[0])
@@ -76,7 +84,7 @@ def _offender(f: Frame, bad: Array) -> str:
 
 
 def check_alignment(f: Frame, at: Array, size: int, ins: Instruction) -> None:
-    if size > 1 and int(np.bitwise_or.reduce(at, axis=None)) & (size - 1):
+    if size > 1 and (int(at.flat[0]) if at.size == 1 else int(np.bitwise_or.reduce(at, axis=None))) & (size - 1):
         bad = (at & (size - 1)) != 0
         value = int(at.ravel()[np.flatnonzero(bad.ravel())[0]])
         raise AccessError(f"{ins.opcode}: {_offender(f, bad)} at {value:#x}, which {size} does not divide", ins.line)
@@ -106,7 +114,7 @@ class SharedSpace(Space):
     def index(self, f: Frame, at: Array, width: int, count: int, ins: Instruction) -> Array:
         size = width * count
         check_alignment(f, at, size, ins)
-        low, high, limit = int(at.min()), int(at.max()), f.wave.shared.size
+        (low, high), limit = span(at), f.wave.shared.size
         if low < 0 or high + size > limit:
             bad = (at < 0) | (at + size > limit)
             value = int(at.ravel()[np.flatnonzero(bad.ravel())[0]])
@@ -155,7 +163,8 @@ class GlobalSpace(Space):
         self.memory: Any = None
 
     def _buffer(self, f: Frame, at: Array, size: int, ins: Instruction) -> Any:
-        low, high = int(at.min()), int(at.max()) + size
+        low, high = span(at)
+        high += size
         last, memory = self.last, f.wave.services.memory
         if self.memory is memory and last is not None and last.base <= low and high <= last.end:
             return last
@@ -230,10 +239,12 @@ _GENERIC = (
 
 def split_generic(at: Array) -> tuple[str, Array]:
     """The state space that generic addresses point into, and the addresses in it; one space for all lanes."""
-    top = int(at.max()) if at.size else 0
+    low, top = span(at)
+    if top < CONST_BASE and top < SHARED_BASE:
+        return "global", at
     for name, base in _GENERIC:
         if top >= base:
-            if int(at.min()) < base:
+            if low < base:
                 raise AccessError("the lanes of one generic access stand in different state spaces: not emulated yet")
             return name, at & WINDOW_MASK
     return "global", at

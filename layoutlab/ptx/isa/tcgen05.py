@@ -117,6 +117,7 @@ class _Access:
     columns: Array
     registers: int
     width: int  # columns spanned
+    plain: bool  # register r of thread t is lane t, column r
 
 
 @lru_cache(maxsize=256)
@@ -129,7 +130,8 @@ def _places(shape: str, repeat: int, split: int, packed: bool) -> _Access:
         low, high = rules.packed_columns(columns)
         columns = np.stack([low, high])
     columns = columns + rules.split_columns(thread, split)
-    return _Access(np.asarray(lanes), columns, count, int(columns.max()) + 1)
+    plain = not packed and bool((lanes == thread).all() and (columns == register).all())
+    return _Access(np.asarray(lanes), columns, count, int(columns.max()) + 1, plain)
 
 
 def _access_of(d: Decoder, ins: Instruction, q: Qualifiers, split_at: int) -> _Access:
@@ -143,8 +145,8 @@ def _access_of(d: Decoder, ins: Instruction, q: Qualifiers, split_at: int) -> _A
     return _places(q["shape"], int(q["repeat"][1:]), split, packed)
 
 
-def _rows(f: Frame, where: Array, access: _Access, ins: Instruction) -> tuple[Array, Array, Array]:
-    """(CTA, lane, column) of every register of every row, shape (register, row, 32); checks the warp's own lanes."""
+def _bases(f: Frame, where: Array, access: _Access, ins: Instruction) -> tuple[Array, Array]:
+    """The first lane and column of each row, shape (row, 1); checks that they are the warp's own and allocated."""
     if where.shape == f.shape:
         first = where[:, :1]
         if (where != first).any():
@@ -167,9 +169,22 @@ def _rows(f: Frame, where: Array, access: _Access, ins: Instruction) -> tuple[Ar
     for row in range(f.rows):
         start = int(column_base[row, 0])
         f.wave.tmem.check(int(f.cta[row, 0]), start, start + access.width, ins.opcode)
+    return lane_base, column_base
+
+
+def _rows(f: Frame, where: Array, access: _Access, ins: Instruction) -> tuple[Array, Array, Array]:
+    """(CTA, lane, column) of every register of every row, shape (register, row, 32)."""
+    lane_base, column_base = _bases(f, where, access, ins)
     lanes = access.lanes[:, None, :] + lane_base
     columns = access.columns[..., None, :] + column_base
     return f.cta[:, :1], lanes, columns
+
+
+def _slices(f: Frame, where: Array, access: _Access, ins: Instruction) -> list[tuple[int, slice, slice]]:
+    """(CTA, lanes, columns) of each row of a plain access."""
+    lane_base, column_base = _bases(f, where, access, ins)
+    rows = zip(f.cta[:, 0].tolist(), lane_base[:, 0].tolist(), column_base[:, 0].tolist(), strict=True)
+    return [(cta, slice(lane, lane + 32), slice(column, column + access.width)) for cta, lane, column in rows]
 
 
 def _contiguous(slots: list[int]) -> bool:
@@ -192,6 +207,8 @@ def _ld(d: Decoder, ins: Instruction, q: Qualifiers) -> Decoded:
             whole.mask = outer
 
     def load(f: Frame) -> None:
+        if access.plain and together and f.wave.services.provenance is None and load_plain(f):
+            return
         cta, lane, column = _rows(f, where(f), access, ins)
         tmem = f.wave.tmem
         if packed:
@@ -211,6 +228,17 @@ def _ld(d: Decoder, ins: Instruction, q: Qualifiers) -> Decoded:
         else:
             for slot, value in zip(slots, values, strict=True):
                 f.u32[slot][...] = value
+
+    def load_plain(f: Frame) -> bool:
+        """Row by row through slices; False when some word was never written, which the other way reports."""
+        places = _slices(f, where(f), access, ins)
+        words, written = f.wave.tmem.words, f.wave.tmem.written
+        if not all(written[place].all() for place in places):
+            return False
+        block = f.wave.b32[slots[0] : slots[0] + len(slots)]
+        for row, place in enumerate(places, f.low):
+            block[:, row] = words[place].T
+        return True
 
     return Decoded(run, sync="warp")
 
@@ -262,7 +290,23 @@ def _st(d: Decoder, ins: Instruction, q: Qualifiers) -> Decoded:
             store(whole)
             whole.mask = outer
 
+    def store_plain(f: Frame) -> None:
+        places, tmem = _slices(f, where(f), access, ins), f.wave.tmem
+        values = np.empty((f.rows, len(slots), 32), np.uint32)
+        for i, slot in enumerate(slots):
+            values[:, i] = f.u32[slot]
+
+        def work() -> None:
+            for row, place in enumerate(places):
+                tmem.words[place] = values[row].T
+                tmem.written[place] = True
+
+        f.wave.asynchronous.submit(("tmem store", f.low, f.high), work, ins)
+
     def store(f: Frame) -> None:
+        if access.plain and f.wave.services.provenance is None:
+            store_plain(f)
+            return
         cta, lane, column = _rows(f, where(f), access, ins)
         values = np.stack([np.broadcast_to(f.u32[s], f.shape) for s in slots])
         wave, threads = f.wave, f.thread
@@ -371,12 +415,16 @@ def read_operand(
     if desc.swizzle_code == 1 and not mn_major:
         raise PtxError(f"{ins.opcode}: the swizzle of 32-byte atoms is for MN-major operands", ins.line)
     chunks = operand_chunks(desc, rows, depth * size, size, mn_major)
-    low, high = int(chunks.min()), int(chunks.max()) + 16
-    wave.shared.check_span(low, high, f"{ins.opcode} operand {name}")
+    if (cta, desc, rows, depth, size, mn_major) not in wave.operands_written:
+        wave.shared.check_span(int(chunks.min()), int(chunks.max()) + 16, f"{ins.opcode} operand {name}")
     index = chunks >> 4
-    flags = wave.shared.window_flags(cta).view(np.complex128)[index].view(np.uint64)
-    if (flags != np.uint64(0x0101010101010101)).any():
-        _note_unwritten_operand(wave, ins, cta, chunks, name)
+    known = (cta, desc, rows, depth, size, mn_major)
+    if known not in wave.operands_written:  # bytes once written stay so
+        flags = wave.shared.window_flags(cta).view(np.complex128)[index].view(np.uint64)
+        if (flags != np.uint64(0x0101010101010101)).any():
+            _note_unwritten_operand(wave, ins, cta, chunks, name)
+        else:
+            wave.operands_written.add(known)
     raw = wave.shared.window(cta).view(np.complex128)[index].view(np.uint8)
     record = wave.services.provenance
     if record is not None:
@@ -563,10 +611,10 @@ class _Multiply:
         shape, tmem = self.shape, self.wave.tmem
         start, lane_base = self.d_at & 0xFFFF, self.d_at >> 16
         tmem.check(self.cta, start, start + shape.n, f"{self.ins.opcode} accumulator")
-        lanes = rules.accumulator_lane(np.arange(shape.m), shape.m) + lane_base
-        if int(lanes.max()) >= 128:
+        lanes, in_order = accumulator_lanes(shape.m, lane_base)
+        if int(lanes[-1]) >= 128:
             raise AccessError(f"{self.ins.opcode}: accumulator lanes up to {int(lanes.max())}", self.ins.line)
-        whole = shape.m == 128 and lane_base == 0 and not any(self.disabled) and bool((np.diff(lanes) == 1).all())
+        whole = shape.m == 128 and in_order and not any(self.disabled)
         where: Any = slice(0, 128) if whole else lanes
         span = slice(start, start + shape.n)
         if self.enabled and not tmem.written[self.cta, where, span].all():
@@ -581,14 +629,22 @@ class _Multiply:
         record = self.wave.services.provenance
         if record is not None:
             lane, column = np.broadcast_arrays(lanes[:, None], np.arange(start, start + shape.n)[None, :])
+            writers = record.tmem_writers(self.cta, lane, column)
             record.tmem_store(self.ins, np.asarray(self.cta), lane, column, np.asarray(-1))
-            record.read("D", "tmem", self.cta, -1, self.ins, np.stack([lane, column, 0 * lane], axis=-1))
+            record.read("D", "tmem", self.cta, -1, self.ins, np.stack([lane, column, 0 * lane], axis=-1), writers)
 
     def _note_unwritten_accumulator(self, lanes: Array, start: int) -> None:
         columns = np.arange(start, start + self.shape.n)
         fresh = ~self.wave.tmem.written[self.cta, lanes[:, None], columns]
         lane, column = np.broadcast_arrays(lanes[:, None], columns)
         _note_unwritten(self.wave, self.ins, np.array(self.cta), lane, column, fresh)
+
+
+@lru_cache(maxsize=16)
+def accumulator_lanes(m: int, lane_base: int) -> tuple[Array, bool]:
+    """The lane of each accumulator row, and whether they are lanes 0, 1, 2, ..."""
+    lanes = np.asarray(rules.accumulator_lane(np.arange(m), m)) + lane_base
+    return lanes, bool((lanes == np.arange(m)).all())
 
 
 def _accumulated(shape: InstructionDescriptor, old: Array, product: Array, enabled: bool, scale: int) -> Array:

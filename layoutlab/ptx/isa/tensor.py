@@ -39,7 +39,9 @@ class Box:
             raise PtxError(f"a box row of {counts[0] * size} bytes, no multiple of 16", ins.line)
         if coordinates[0] * size % 16:
             # Recorded on an H200: an illegal instruction.
-            raise PtxError(f"{ins.opcode}: coordinate 0 starts at byte {coordinates[0] * size}, no multiple of 16", ins.line)
+            raise PtxError(
+                f"{ins.opcode}: coordinate 0 starts at byte {coordinates[0] * size}, no multiple of 16", ins.line
+            )
         self.tensor, self.ins = tensor, ins
         self.steps = tensor.element_strides or (1,) * len(counts)
         # The first and last moved elements that lie inside the tensor: 0 <= c + i * step < extent.
@@ -59,7 +61,8 @@ class Box:
     def chunks(self, at: int) -> Array:
         """The number of the shared chunk of each 16 bytes of the box at a shared address."""
         row_bytes = self.shape[-1]
-        return chunk_addresses(self.tensor.box_bytes // row_bytes, row_bytes, at, self.tensor.swizzle)
+        rows = self.tensor.box_bytes // row_bytes
+        return chunk_addresses(rows, row_bytes, at, self.tensor.swizzle, self.tensor.swizzle_atom)
 
     @property
     def span(self) -> int:
@@ -97,11 +100,13 @@ class Box:
 
 
 @lru_cache(maxsize=512)
-def chunk_addresses(rows: int, row_bytes: int, at: int, swizzle: int) -> Array:
+def chunk_addresses(rows: int, row_bytes: int, at: int, swizzle: int, atom: int) -> Array:
     """The number of the 16-byte shared chunk that each 16 bytes of a box occupy."""
     width = rules.TENSOR_MAP_SWIZZLE[(0, 32, 64, 128).index(swizzle)]
     start = at + rules.box_row_pitch(row_bytes, width) * np.arange(rows, dtype=np.int64)[:, None]
-    return np.asarray(rules.swizzle(start + 16 * np.arange(row_bytes // 16), width) >> 4).reshape(-1)
+    linear = start + 16 * np.arange(row_bytes // 16)
+    placed = rules.swizzle_32b_atoms(linear) if atom == 32 else rules.swizzle(linear, width)
+    return np.asarray(placed >> 4).reshape(-1)
 
 
 def read_map(wave: Wave, pointer: int, ins: Instruction) -> TensorMap:
@@ -186,6 +191,7 @@ def _store_box(wave: Wave, ins: Instruction, cta: int, at: int, box: Box) -> Non
 
 
 _WRITTEN = np.full(16, 1, np.uint8).view(np.complex128)[0]
+_ALL_WRITTEN = np.uint64(0x0101010101010101)
 
 
 def _byte_locations(box: Box, at: int) -> Array:
@@ -230,24 +236,27 @@ def _store(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
 
 
 def _read_box(wave: Wave, ins: Instruction, cta: int, at: int, box: Box, op: str, thread: int) -> None:
-    locations = _byte_locations(box, at)
     record = wave.services.provenance
     if record is not None:
-        elements = _element_locations(box, locations)
+        elements = _element_locations(box, _byte_locations(box, at))
         record.read("tma.store", "shared", cta, thread, ins, elements, record.shared_writers(cta, elements))
     if box.empty:
         return
-    note_unwritten(wave, ins, cta, locations[box.inside], ins.opcode)
+    chunks = box.chunks(at)
+    flags = wave.shared.window_flags(cta).view(np.complex128)[chunks].view(np.uint64)
+    if (flags != _ALL_WRITTEN).any():
+        note_unwritten(wave, ins, cta, _byte_locations(box, at)[box.inside], ins.opcode)
+    dense = wave.shared.window(cta).view(np.complex128)[chunks].view(np.uint8).reshape(box.shape)
     if not op:
-        _write_whole_units(wave, cta, locations, box)
+        _write_whole_units(wave, dense, box)
     else:
         kind = {"u8": "b8", "u16": "b16", "tf32": "f32"}.get(box.tensor.element, box.tensor.element)
         out = box.view(wave)
-        data = wave.shared.window(cta)[locations[box.inside]]
+        data = dense[box.inside]
         out[...] = reduce_bytes(op, kind, np.ascontiguousarray(out), data).reshape(data.shape)
 
 
-def _write_whole_units(wave: Wave, cta: int, locations: Array, box: Box) -> None:
+def _write_whole_units(wave: Wave, dense: Array, box: Box) -> None:
     """A store writes 16 bytes at a time, beyond the tensor's last element too where a row ends within them."""
     *slower, last = box.inside
     row_bytes = rules.stored_row_bytes(last.stop - last.start, box.shape[-1] - last.start)
@@ -256,7 +265,7 @@ def _write_whole_units(wave: Wave, cta: int, locations: Array, box: Box) -> None
     except AccessError:  # the padding behind the last row belongs to nobody: write what does
         row_bytes = last.stop - last.start
         out = box.view(wave)
-    out[...] = wave.shared.window(cta)[locations[(*slower, slice(last.start, last.start + row_bytes))]]
+    out[...] = dense[(*slower, slice(last.start, last.start + row_bytes))]
 
 
 @instruction(f"cp.async.bulk.prefetch.tensor {_DIM} .L2 .global .tile? .L2::cache_hint?")

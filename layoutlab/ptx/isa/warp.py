@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from layoutlab.ptx.decode import Decoder
-from layoutlab.ptx.parse import Discard, Instruction, Pair
+from layoutlab.ptx.parse import Discard, Imm, Instruction, Pair
 from layoutlab.ptx.registry import Decoded, Qualifiers, instruction
 from layoutlab.ptx.state import LANES, Array, Frame
 
 _LANE = np.arange(LANES, dtype=np.int64)
+_FIRST = _LANE == 0
 
 
 def _active(f: Frame) -> Array:
@@ -36,9 +37,19 @@ def _shfl(d: Decoder, ins: Instruction, q: Qualifiers) -> Decoded:
     a, b, c = (d.slot(o, 32) for o in ins.operands[1:4])
     members = d.slot(ins.operands[4], 32)
     mode = q["mode"]
+    fixed = all(isinstance(o, Imm) for o in ins.operands[2:4])
+    cached: list[tuple[Array, Array]] = []
 
-    def run(f: Frame) -> None:
-        value = f.u32[a]
+    def sources(f: Frame) -> tuple[Array, Array]:
+        """The lane that each lane reads and whether it is valid; made once when amount and control are constants."""
+        if cached:
+            return cached[0]
+        found = compute(f)
+        if fixed:
+            cached.append(found)
+        return found
+
+    def compute(f: Frame) -> tuple[Array, Array]:
         amount = (f.u32[b] & np.uint32(31)).astype(np.int64)
         control = f.u32[c].astype(np.int64)
         clamp, segment = control & 31, (control >> 8) & 31
@@ -57,11 +68,20 @@ def _shfl(d: Decoder, ins: Instruction, q: Qualifiers) -> Decoded:
         else:
             source = lowest | (amount & ~segment)
             valid = source <= highest
-        source = np.where(valid, source, _LANE) & 31
-        source = np.broadcast_to(source, f.shape)
-        f.put(f.u32[target], np.take_along_axis(value, source, axis=1) if value.shape == f.shape else value)
+        return np.where(valid, source, _LANE) & 31, valid
+
+    def run(f: Frame) -> None:
+        value = f.u32[a]
+        source, valid = sources(f)
+        if value.shape != f.shape:
+            result = value
+        elif len(source) == 1:
+            result = value[:, source[0]]
+        else:
+            result = np.take_along_axis(value, source, axis=1)
+        f.put(f.u32[target], result)
         if has_predicate:
-            f.put(f.p[p], np.broadcast_to(valid, f.shape))
+            f.put(f.p[p], valid)
 
     return Decoded(run, sync=members)
 
@@ -74,7 +94,13 @@ def _elect(d: Decoder, ins: Instruction, q: Qualifiers) -> Decoded:
     target, p = d.destination(first.first, 32), d.predicate(first.second)
     members = d.slot(ins.operands[1], 32)
 
+    everyone = isinstance(ins.operands[1], Imm) and ins.operands[1].value & 0xFFFFFFFF == 0xFFFFFFFF
+
     def run(f: Frame) -> None:
+        if f.mask is True and everyone:
+            f.u32[target][...] = 0
+            f.p[p][...] = _FIRST
+            return
         named = ((f.u32[members].astype(np.int64) >> _LANE) & 1).astype(bool)
         lanes = _active(f) & named
         leader = lanes.argmax(axis=1)[:, None]

@@ -69,7 +69,7 @@ class DslWorker:
 
     def ask(self, text: str) -> Answer:
         if self.process is None:
-            command = [sys.executable, str(Path(__file__).with_name("oracle_worker.py"))]
+            command = [sys.executable, str(Path(__file__).with_name("strangers_worker.py"))]
             with self.errors.open("w") as errors:
                 self.process = subprocess.Popen(
                     command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True

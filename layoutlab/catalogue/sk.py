@@ -1,0 +1,42 @@
+"""sK: TMA loads a tile of K to shared memory, the QK MMA reads it as operand B (SM100 attention, S = Q K^T).
+
+    K (global, a row of head_dim for each key) -> TMA boxes of one swizzle atom's width -> sK -> descriptors, K-major
+
+B's rows n are keys, its k counts head_dim. Keys beyond `seq` lie outside of the tensor: TMA brings zeros.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from layoutlab.catalogue.loaded import Box, Descriptor, DType, KStep, TmaSwizzle, loaded
+from layoutlab.catalogue.sp import BITS
+from layoutlab.handoff import Handoff, Tile, handoff
+
+
+@handoff
+def sK(
+    kv: Literal[64, 128, 256] = 128,
+    head_dim: Literal[64, 128, 256] = 128,
+    dtype: DType = "bf16",
+    slot: Literal[0, 1] = 0,
+    seq: int = 256,
+    base: int = 0,
+    tma_swizzle: TmaSwizzle = "matching",
+    box: Box = "atom",
+    k_step: KStep = "right",
+    descriptor: Descriptor = "right",
+) -> Handoff:
+    """TMA writes K to shared memory; the QK MMA reads it as operand B."""
+    return loaded(
+        Tile("K", n=kv, k=head_dim, bits=BITS[dtype]),
+        major="K",
+        read_major="K",
+        base=base,
+        slot=slot,
+        valid=("n", seq),
+        tma_swizzle=tma_swizzle,
+        box=box,
+        k_step=k_step,
+        descriptor=descriptor,
+    )

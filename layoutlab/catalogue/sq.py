@@ -1,0 +1,40 @@
+"""sQ: TMA loads Q to shared memory, the QK MMA reads it as operand A (SM100 attention, S = Q K^T).
+
+    Q (global, a row of head_dim for each query) -> TMA boxes of one swizzle atom's width -> sQ -> descriptors, K-major
+
+K counts head_dim. Rows beyond `seq` lie outside of the tensor: TMA brings zeros, which count as written.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from layoutlab.catalogue.loaded import Box, Descriptor, DType, KStep, TmaSwizzle, loaded
+from layoutlab.catalogue.sp import BITS, ROWS
+from layoutlab.handoff import Handoff, Tile, handoff
+
+
+@handoff
+def sQ(
+    head_dim: Literal[64, 128, 256] = 128,
+    dtype: DType = "bf16",
+    seq: int = 128,
+    base: int = 0,
+    tma_swizzle: TmaSwizzle = "matching",
+    box: Box = "atom",
+    k_step: KStep = "right",
+    descriptor: Descriptor = "right",
+) -> Handoff:
+    """TMA writes Q to shared memory; the QK MMA reads it as operand A."""
+    return loaded(
+        Tile("Q", m=ROWS, k=head_dim, bits=BITS[dtype]),
+        major="K",
+        read_major="K",
+        base=base,
+        slot=0,
+        valid=("m", seq),
+        tma_swizzle=tma_swizzle,
+        box=box,
+        k_step=k_step,
+        descriptor=descriptor,
+    )

@@ -1,0 +1,304 @@
+"""TMA as a writer and as a reader of shared memory: a tile in boxes, each dense from its start, its rows swizzled.
+
+>>> from layoutlab.handoff.storage import smem
+>>> Q = Tile("Q", m=128, k=128, bits=16)
+>>> sQ = smem("S<3,4,3> o 0 o ((128,16),1,(4,2)):((64,1),0,(16,8192))", over=Q, align_bytes=1024)
+>>> writer = tma_load(sQ, box={"k": 64, "m": 128}, swizzle=128)
+>>> writer.write.at(t=1, v=64 + 3)["bit"] // 8, writer.owner.places.at(t=1, v=64 + 3)     # box 1, its second row
+(16534, {'m': 1, 'k': 67})
+
+A box's first dimension is the tensor's contiguous one. The boxes start where the storage has their first elements, as a
+kernel's partition gives them, or where it is said; everything else is TMA's own rule, so a wrong box or swizzle is
+found out. Source: PTX ISA, "Tensors"; `layoutlab.atoms.tma`, held against an H200.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from layoutlab.atoms.descriptors import SwizzleMode, pattern_of
+from layoutlab.atoms.operand import as_modes
+from layoutlab.atoms.tma import CHUNK, SMEM_ALIGN, TensorMap
+from layoutlab.errors import LayoutError
+from layoutlab.handoff.places import Modes, Places, strided_places
+from layoutlab.handoff.reader import Reader
+from layoutlab.handoff.rule import Rule
+from layoutlab.handoff.storage import Gmem, Smem
+from layoutlab.handoff.tile import Tile
+from layoutlab.handoff.writer import Owner, Writer
+from layoutlab.layout import Layout
+from layoutlab.swizzle import Swizzle
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """A tile cut into boxes: extents by axis, contiguous dimension first; where each box starts, in bytes.
+
+    `tensor` gives the extents of the global tensor from the tile's origin on, where they end inside of the tile.
+    """
+
+    tile: Tile
+    box: Mapping[str, int]
+    swizzle: SwizzleMode
+    starts_bytes: tuple[int, ...]
+    tensor: Mapping[str, int]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Boxes along each axis, in the order of the box's dimensions."""
+        return {axis: -(-self.tile.extents[axis] // extent) for axis, extent in self.box.items()}
+
+    @property
+    def row_bits(self) -> int:
+        """From one row of the box to the next: the swizzle's whole width, where there is one."""
+        return pattern_of(self.swizzle).width * 8 if self.swizzle else next(iter(self.box.values())) * self.tile.bits
+
+    def owner(self) -> Places:
+        """(box, element of the box) -> coordinates; boxes and elements count the box's first dimension fastest."""
+        parts, box_weight, element_weight = dict[str, Places](), 1, 1
+        boxes, elements = prod(self.counts.values()), prod(self.box.values())
+        for axis, extent in self.box.items():
+            count = self.counts[axis]
+            t: Modes = [(box_weight, 0), (count, extent), (boxes // (box_weight * count), 0)]
+            v: Modes = [(element_weight, 0), (extent, 1), (elements // (element_weight * extent), 0)]
+            parts[axis] = strided_places({"t": t, "v": v}, axis)
+            box_weight, element_weight = box_weight * count, element_weight * extent
+        first, *more = (parts[axis] for axis in self.tile.extents)
+        for part in more:
+            first = first.beside(part)
+        return first
+
+    def owner_layout(self) -> Layout:
+        """(box, element) -> flat coordinate of the tile."""
+        weight, weights = 1, dict[str, int]()
+        for axis, extent in self.tile.extents.items():
+            weights[axis], weight = weight, weight * extent
+        shape = (tuple(self.counts.values()), tuple(self.box.values()))
+        stride = (tuple(self.box[a] * weights[a] for a in self.box), tuple(weights[a] for a in self.box))
+        return Layout(shape, stride)
+
+    def write(self) -> Places:
+        """(box, element) -> bit of shared memory."""
+        inner, outer = self._inside()
+        starts = [(n, 8 * stride) for n, stride in as_modes(self.starts_bytes)]
+        return self._placed(strided_places({"t": starts, "v": [inner, *outer.values()]}, "bit"))
+
+    def read(self) -> Places:
+        """Coordinates -> bit of shared memory."""
+        inner, outer = self._inside()
+        inside = dict(zip(self.box, [inner, *outer.values()], strict=True))
+        modes, weight = dict[str, Modes](), 1
+        for axis, count in self.counts.items():
+            along = as_modes([self.starts_bytes[i * weight] for i in range(count)])
+            modes[axis] = [inside[axis], *((n, 8 * stride) for n, stride in along)]
+            weight *= count
+        grid = as_modes(self.starts_bytes)
+        if prod(n for n, _ in grid) != weight or not self._separable():
+            raise LayoutError(f"the starts {self.starts_bytes} are no sum of steps along {', '.join(self.counts)}")
+        return self._placed(strided_places({axis: modes[axis] for axis in self.tile.extents}, "bit"))
+
+    def _separable(self) -> bool:
+        """Whether a box's start is a sum of what each axis adds."""
+        weight, total = 1, [0] * len(self.starts_bytes)
+        for count in self.counts.values():
+            for i in range(len(total)):
+                total[i] += self.starts_bytes[i // weight % count * weight] - self.starts_bytes[0]
+            weight *= count
+        return total == [start - self.starts_bytes[0] for start in self.starts_bytes]
+
+    def _inside(self) -> tuple[tuple[int, int], dict[str, tuple[int, int]]]:
+        """(extent, bits) of the box's first dimension, and of the others by axis."""
+        (_, extent), *rest = self.box.items()
+        pitch, outer = self.row_bits, dict[str, tuple[int, int]]()
+        for axis, count in rest:
+            outer[axis], pitch = (count, pitch), pitch * count
+        return (extent, self.tile.bits), outer
+
+    def _placed(self, linear: Places) -> Places:
+        pattern = pattern_of(self.swizzle)
+        swizzle = Swizzle(pattern.bits, pattern.low + 3, 7 - pattern.low, unit_bits=1)
+        return linear.moved(8 * self.starts_bytes[0]).swizzled(swizzle)
+
+    def rules(self) -> list[Rule]:
+        """What the driver and the instruction ask for."""
+        odd = next((s for s in self.starts_bytes if s % SMEM_ALIGN), None)
+        misplaced = None if odd is None else f"a box starts at byte {odd} of shared memory, which 128 does not divide"
+        (axis, inner), *_ = self.box.items()
+        apart = inner * (self.counts[axis] - 1) * self.tile.bits // 8
+        off = f"boxes along {axis} start {inner * self.tile.bits // 8} bytes apart, which 16 does not divide"
+        return [
+            Rule("the driver takes the box", self._refusal()),
+            Rule("boxes start at multiples of 128 bytes of shared memory", misplaced),
+            Rule("along the contiguous dimension boxes start at multiples of 16 bytes", off if apart % CHUNK else None),
+        ]
+
+    def _refusal(self) -> str | None:
+        """Why cuTensorMapEncodeTiled would not take this box, over a tensor that suits it."""
+        dims = [-(-self.tile.extents[axis] * self.tile.bits // 128) * 128 // self.tile.bits for axis in self.box]
+        strides, pitch = list[int](), self.tile.bits // 8
+        for dim in dims[:-1]:
+            pitch *= dim
+            strides.append(pitch)
+        try:
+            TensorMap(tuple(dims), tuple(strides), tuple(self.box.values()), self.tile.bits, self.swizzle)
+        except LayoutError as error:
+            return str(error)
+        return None
+
+    def spoken(self) -> str:
+        """The boxes and their starts, in words."""
+        sizes = " x ".join(f"{axis} {extent}" for axis, extent in self.box.items())
+        swizzle = f", swizzle of {self.swizzle} bytes" if self.swizzle else ", no swizzle"
+        count = len(self.starts_bytes)
+        shown = ", ".join(map(str, self.starts_bytes[:4])) + (f", ... {self.starts_bytes[-1]}" if count > 4 else "")
+        boxes = f"boxes of {sizes}" if count > 1 else f"a box of {sizes}"
+        return f"{boxes}{swizzle}, at byte{'s' if count > 1 else ''} {shown}"
+
+    def beyond(self) -> str:
+        """Which coordinates lie outside of the tensor; nothing where none do."""
+        parts = [
+            f"{axis}={end} to {self.tile.extents[axis] - 1}"
+            for axis, end in self.tensor.items()
+            if end < self.tile.extents[axis]
+        ]
+        return " and ".join(parts)
+
+    def code(self, storage: str) -> str:
+        """The arguments that make these boxes."""
+        starts = f"starts_bytes={list(self.starts_bytes)}, "
+        tensor = f", tensor={dict(self.tensor)}" if self.tensor else ""
+        return f"{storage}, box={dict(self.box)}, {starts}swizzle={self.swizzle!r}{tensor}"
+
+
+def _boxes(
+    storage: Smem | Tile,
+    box: Mapping[str, int],
+    swizzle: SwizzleMode,
+    starts_bytes: Sequence[int] | None,
+    tensor: Mapping[str, int] | None,
+) -> Boxes:
+    tile = storage if isinstance(storage, Tile) else storage.tile
+    if set(box) != set(tile.extents) or any(not isinstance(e, int) or e < 1 for e in box.values()):
+        raise LayoutError(f"a box of {tile} has an extent for each of {', '.join(tile.extents)}, not {dict(box)}")
+    if any(axis not in tile.extents or end < 0 for axis, end in (tensor or {}).items()):
+        raise LayoutError(f"the tensor ends somewhere along {', '.join(tile.extents)}, not {dict(tensor or {})}")
+    made = Boxes(tile, dict(box), swizzle, (0,), dict(tensor or {}))
+    count = prod(made.counts.values())
+    if starts_bytes is None:
+        if isinstance(storage, Tile):
+            raise LayoutError("a reading TMA needs starts_bytes, or the storage that says them")
+        starts_bytes = _starts(storage, made)
+    if len(starts_bytes) != count:
+        raise LayoutError(f"{tile} in boxes of {dict(box)} has {count} of them; {len(starts_bytes)} starts were given")
+    return Boxes(tile, dict(box), swizzle, tuple(starts_bytes), dict(tensor or {}))
+
+
+def _starts(storage: Smem, boxes: Boxes) -> list[int]:
+    """Where the storage has each box's first element, before the swizzle."""
+    starts = list[int]()
+    for i in range(prod(boxes.counts.values())):
+        at, rest = dict[str, int](), i
+        for axis, count in boxes.counts.items():
+            rest, index = divmod(rest, count)
+            at[axis] = index * boxes.box[axis]
+        element = storage.offset + storage.element.at(**{axis: at[axis] for axis in storage.tile.extents})["element"]
+        starts.append(storage.base_bytes + element * storage.tile.bits // 8)
+    return starts
+
+
+def tma_load(
+    storage: Smem,
+    *,
+    box: Mapping[str, int],
+    swizzle: SwizzleMode = 0,
+    starts_bytes: Sequence[int] | None = None,
+    tensor: Mapping[str, int] | None = None,
+) -> Writer:
+    """A writer by TMA: boxes of the tile go to shared memory, dense and swizzled; out of bounds they bring zeros.
+
+    >>> from layoutlab.handoff.storage import smem
+    >>> K = Tile("K", n=64, k=64, bits=16)
+    >>> writer = tma_load(smem("S<3,4,3> o 0 o (64,64):(64,1)", over=K), box={"k": 64, "n": 64}, swizzle=128,
+    ...                   tensor={"n": 40})
+    >>> print(writer.spoken())
+    TMA: a box of k 64 x n 64, swizzle of 128 bytes, at byte 0; n=40 to 63 lies outside of the tensor: zeros
+
+    box: elements by coordinate, the tensor's contiguous one first. starts_bytes: absolute, a byte for each box, the
+    box's first dimension counting fastest; by default where the storage has the boxes' first elements. tensor: where
+    the tensor ends, counted from the tile's origin. Raises LayoutError for a box of other coordinates.
+    """
+    boxes = _boxes(storage, box, swizzle, starts_bytes, tensor)
+    outside = boxes.beyond()
+    zeros = f"; {outside} lies outside of the tensor: zeros" if outside else ""
+    who = "box {t} element {v}" if len(boxes.starts_bytes) > 1 else "box element {v}"
+    owner = Owner(
+        boxes.tile, boxes.owner(), boxes.owner_layout(), "modelled: TMA boxes", "", rules=boxes.rules, who=who
+    )
+    code = f"ll.tma_load({boxes.code(storage.name)})"
+    write = boxes.write()
+    route = boxes.spoken() + zeros
+    return Writer(owner, storage, write, boxes.tile.bits, route, code, "modelled: TMA load", "smem", unit="TMA")
+
+
+def tma_write(storage: Gmem, *, box: Mapping[str, int]) -> Writer:
+    """A writer to global memory by TMA: boxes of the tile, by the strides of the tensor.
+
+    >>> from layoutlab.handoff.storage import gmem
+    >>> O = Tile("O", m=100, n=128, bits=16)
+    >>> tma_write(gmem("(100,128):(512,1)", over=O), box={"n": 64, "m": 128}).write.at(t=1, v=64)["bit"] // 8
+    1152
+
+    The tile is what lies inside of the tensor: of a box that goes on the rest is not written. What a store reads from
+    shared memory is `tma_store`'s. Raises LayoutError for a tensor whose strides no tensor map holds.
+    """
+    tile = storage.tile
+    inside = {axis: min(extent, tile.extents[axis]) for axis, extent in box.items()}
+    boxes = _boxes(tile, inside, 0, [0] * prod(-(-tile.extents[a] // e) for a, e in inside.items()), None)
+    modes = {axis: list(mode) for axis, mode in storage.modes.items()}
+    if any(len(mode) > 1 for mode in modes.values()):
+        raise LayoutError(f"{storage.layout}: a tensor map has one stride for each dimension")
+    places = boxes.owner()
+    write = storage.places.after(places)
+    inner, *outer = [modes[axis][0][1] * tile.bits // 8 if modes[axis] else 0 for axis in box]
+    wrong = f"the contiguous dimension has a stride of {inner} bytes, not of one element"
+    odd = next((stride for stride in outer if stride % CHUNK), None)
+    misfit = None if odd is None else f"a stride of {odd} bytes, which 16 does not divide"
+    rules = [
+        Rule("the box's first dimension is contiguous", wrong if inner != tile.bits // 8 else None),
+        Rule("the tensor's strides are multiples of 16 bytes", misfit),
+        Rule(
+            "the tensor starts at a multiple of 16 bytes",
+            f"it starts at byte {storage.base_bytes}" if storage.base_bytes % CHUNK else None,
+        ),
+    ]
+    who = "box {t} element {v}" if prod(boxes.counts.values()) > 1 else "box element {v}"
+    owner = Owner(tile, places, boxes.owner_layout(), "modelled: TMA boxes", "", rules=lambda: rules, who=who)
+    route = f"boxes of {' x '.join(f'{axis} {extent}' for axis, extent in box.items())}"
+    code = f"ll.tma_write({storage.name}, box={dict(box)})"
+    return Writer(owner, storage, write, tile.bits, route, code, "modelled: TMA store", "gmem", unit="TMA")
+
+
+def tma_store(
+    storage: Smem | Tile,
+    *,
+    box: Mapping[str, int],
+    swizzle: SwizzleMode = 0,
+    starts_bytes: Sequence[int] | None = None,
+    tensor: Mapping[str, int] | None = None,
+) -> Reader:
+    """A reader by TMA: boxes of the tile are taken from shared memory and stored to global memory.
+
+    >>> C = Tile("C", m=128, n=64, bits=16)
+    >>> tma_store(C, box={"n": 32, "m": 128}, starts_bytes=[0, 8192], swizzle=64).read.at(m=2, n=33)["bit"] // 8
+    8338
+
+    The arguments are those of `tma_load`; given a tile instead of a storage, starts_bytes have to be said.
+    """
+    boxes = _boxes(storage, box, swizzle, starts_bytes, tensor)
+    code = f"ll.tma_store({boxes.code(boxes.tile.name)})"
+    outside = boxes.beyond()
+    skipped = f"; {outside} lies outside of the tensor: not stored" if outside else ""
+    text = boxes.spoken() + skipped
+    return Reader(boxes.tile, boxes.read(), "the TMA store", text, "modelled: TMA store", code, rules=boxes.rules)
