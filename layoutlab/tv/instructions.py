@@ -31,7 +31,7 @@ from layoutlab.tv.copy import CopyAtom
 from layoutlab.tv.mma import MmaAtom
 
 CopyOp: TypeAlias = "str | MatrixCopy | TmemAtom"
-"""An instruction of the tables, or its name: "universal", "cp.async", "ldmatrix.m8n8.x4.trans", "tcgen05.ld.32x32b.x8"."""
+"""An instruction of the tables, or its name: "universal", "cp.async", "ldmatrix.m8n8.x4", "tcgen05.ld.32x32b.x8"."""
 
 _UNIVERSAL_BITS = (8, 16, 32, 64, 128, 256)
 _ASYNC_BITS = (32, 64, 128)
