@@ -172,9 +172,7 @@ def _assigned(
     return rows
 
 
-def _meant(
-    proved: list[int], r: int, accesses: list[Access], results: dict[tuple[int, int], Row]
-) -> list[int]:
+def _meant(proved: list[int], r: int, accesses: list[Access], results: dict[tuple[int, int], Row]) -> list[int]:
     """Of the writers that a reader agrees with, those that are meant: memory that is used again may agree by chance.
 
     A writer of the reader's own name goes before others, one in the reader's own coordinates before a swapped one.
@@ -256,6 +254,8 @@ def _matrices(layout: Layout) -> list[Layout]:
     """The ways in which a layout is a matrix and stages."""
     found = list[Layout]()
     modes = [*layout] if isinstance(layout.shape, tuple) else [layout]
+    if len(modes) == 1 and isinstance(modes[0].shape, tuple):
+        return _matrices(modes[0])  # grouped: ((m, k))
     if len(modes) in (3, 4) and modes[0].rank() == 2 and isinstance(modes[0].shape, tuple):
         (m, k), rest_m, rest_k = (*modes[0],), modes[1], modes[2]
         found.append(make_layout(make_layout(m, rest_m), make_layout(k, rest_k)))
@@ -316,7 +316,8 @@ def _judged(w: Access, r: Access, a: Side, b: Side, turned: bool, trace: Trace) 
         answer = "unsupported"
         why = f"the addresses agree, but a rule is not met as far as the trace tells: {why}"
     notes = [reader.source] + (["the reader's coordinates are the writer's, swapped"] if turned else [])
-    return Row(**common, verdict=answer, why=why or "; ".join(notes), cost=_cost(writer), handoff=verdict, swapped=turned)  # type: ignore[arg-type]
+    told = {"why": why or "; ".join(notes), "cost": _cost(writer), "handoff": verdict, "swapped": turned}
+    return Row(**common, verdict=answer, **told)  # type: ignore[arg-type]
 
 
 def _only_legal(verdict: Verdict) -> bool:
