@@ -29,6 +29,7 @@ COMMANDS = {
     "draw": "draw who owns what",
     "trace": "compile a kernel without a GPU and list its layouts",
     "run": "run a compiled kernel on the CPU, instruction by instruction",
+    "witnesses": "list who else says so: each fact of the tables and the cases that agree",
 }
 
 
