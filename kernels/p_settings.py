@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass, fields
-from typing import Literal, get_args, get_type_hints
+from typing import Any, Literal, get_args, get_type_hints
 
 from layoutlab.errors import LayoutError
 
@@ -55,14 +55,7 @@ composition_raw; did you mean composition?
     first_warp: Literal[0, 1] = 0
 
     def __post_init__(self) -> None:
-        hints = get_type_hints(type(self))
-        for field in fields(self):
-            choices = get_args(hints[field.name])
-            value = getattr(self, field.name)
-            if choices and value not in choices:
-                near = difflib.get_close_matches(str(value), [str(choice) for choice in choices], 1, 0.3)
-                hint = f"; did you mean {near[0]}?" if near else ""
-                raise LayoutError(f"{field.name}={value} is not one of {', '.join(map(str, choices))}{hint}")
+        check_choices(self)
         if not isinstance(self.base, int) or self.base % 16 or not 0 <= self.base <= MAX_BASE_BYTES:
             raise LayoutError(f"base={self.base} is not a multiple of 16 from 0 to {MAX_BASE_BYTES}")
         if self.k_order == "021" and self.kv * self.element_bytes <= 128:
@@ -95,3 +88,15 @@ composition_raw; did you mean composition?
     def threads(self) -> int:
         """Threads of the launch: the softmax threads and the warps before them."""
         return ROWS + 32 * self.first_warp
+
+
+def check_choices(settings: Any) -> None:
+    """Refuses a value that its field's `Literal` does not list, with the nearest that it does."""
+    hints = get_type_hints(type(settings))
+    for field in fields(settings):
+        choices = get_args(hints[field.name])
+        value = getattr(settings, field.name)
+        if choices and value not in choices:
+            near = difflib.get_close_matches(str(value), [str(choice) for choice in choices], 1, 0.3)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise LayoutError(f"{field.name}={value} is not one of {', '.join(map(str, choices))}{hint}")

@@ -59,26 +59,35 @@ from layoutlab.handoff import (
     assert_placed,
     assert_proved,
     declared,
+    from_registers,
+    gmem,
     handoff,
+    keep,
+    ldmatrix,
     owned,
     smem,
+    stmatrix,
     store,
     tcgen05_ld,
     tma_load,
     tma_store,
+    tma_write,
     tmem,
     tmem_store,
     umma_a,
     umma_a_tmem,
     umma_b,
     umma_d,
+    umma_out,
     verify,
+    wgmma_a,
+    wgmma_c,
 )
 from layoutlab.int_tuple import Basis, compatible, congruent, weakly_congruent
 from layoutlab.layout import Layout, make_identity_layout, make_layout
 from layoutlab.swizzle import ComposedLayout, Swizzle
 from layoutlab.symbol import Sym
-from layoutlab.text import parse
+from layoutlab.text import parse, records
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -133,10 +142,14 @@ __all__ = [
     "flat_divide",
     "flat_product",
     "flatten",
+    "from_registers",
     "functionally_equal",
+    "gmem",
     "group_modes",
     "handoff",
     "idx2crd",
+    "keep",
+    "ldmatrix",
     "left_inverse",
     "logical_divide",
     "logical_product",
@@ -160,6 +173,7 @@ __all__ = [
     "slice_",
     "slice_and_offset",
     "smem",
+    "stmatrix",
     "store",
     "tcgen05_ld",
     "tile_to_shape",
@@ -167,6 +181,7 @@ __all__ = [
     "tiled_product",
     "tma_load",
     "tma_store",
+    "tma_write",
     "tmem",
     "tmem_store",
     "trace",
@@ -174,9 +189,12 @@ __all__ = [
     "umma_a_tmem",
     "umma_b",
     "umma_d",
+    "umma_out",
     "verify",
     "wavefronts",
     "weakly_congruent",
+    "wgmma_a",
+    "wgmma_c",
     "zipped_divide",
     "zipped_product",
 ]
@@ -201,10 +219,12 @@ def trace(source: str = "") -> "AbstractContextManager[Trace]":
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module 'layoutlab' has no attribute {name!r}")
     from importlib import import_module
 
+    if name == "replay":  # the module is itself callable, as the function in it
+        return import_module("layoutlab.replay")
+    if name not in _LATER:
+        raise AttributeError(f"module 'layoutlab' has no attribute {name!r}")
     return getattr(import_module(_LATER[name]), name)
 
 
@@ -215,5 +235,6 @@ def _repr_svg_(self: object) -> str | None:
     return repr_svg(self)
 
 
-for _kind in (Layout, ComposedLayout, Swizzle, Handoff, Verdict):
+_PRINTED = (records.CopyAtom, records.MmaAtom, records.TiledCopy, records.TiledMma, records.Tensor)
+for _kind in (Layout, ComposedLayout, Swizzle, *_PRINTED, Handoff, Verdict):
     setattr(_kind, "_repr_svg_", _repr_svg_)  # noqa: B010 - what a class of a lower layer cannot know of

@@ -27,10 +27,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from layoutlab.errors import LayoutError
 from layoutlab.swizzle import Swizzle
+
+if TYPE_CHECKING:
+    from layoutlab.handoff import Writer
 
 BANKS = 32
 WORD = 4  # bytes of a bank
@@ -190,6 +193,42 @@ class Access:
     def swizzled(self, swizzle: Swizzle) -> int:
         """Its wavefronts with every byte address swizzled."""
         return wavefronts([None if a is None else swizzle(a) for a in self.addresses], self.width, self.op)
+
+
+def store_accesses(writer: Writer, op: Op = "store") -> list[Access]:
+    """The warp-level accesses of a writer's store, warp by warp: one for every `writer.bits` of a thread's values.
+
+    >>> from layoutlab.catalogue import sP90
+    >>> for route, op in (("coordinate", "store"), ("tiled_copy", "store"), ("stmatrix", "stmatrix.x4")):
+    ...     accesses = store_accesses(sP90(store=route).writer, op)
+    ...     print(route, len(accesses), sum(wavefronts(a.addresses, a.width, a.op) for a in accesses))
+    coordinate 512 512
+    tiled_copy 256 256
+    stmatrix 64 256
+
+    "stmatrix.x1", ".x2" and ".x4" take one, two or four such pieces of 32 bits as matrices: row r of a matrix is what
+    lanes 4r to 4r+3 hold, and matrix j's row r has the address of lane 8j+r (PTX ISA, stmatrix). The addresses are those
+    that the writer has, its swizzle applied. Raises LayoutError for threads that are no whole number of warps.
+    """
+    import numpy as np
+
+    axes = writer.write.axes
+    threads, values, piece = axes["t"], axes["v"], writer.bits // writer.tile.bits
+    if threads % LANES or (op != "store" and writer.bits != 32):
+        what = f"{threads} threads" if threads % LANES else f"{writer.bits} bits at a time"
+        raise LayoutError(f"{op} by {what}: a warp has {LANES} threads, and a matrix's row is 32 bits of 4 of them")
+    t, v = np.meshgrid(np.arange(threads), np.arange(0, values, piece), indexing="ij")
+    at = (np.asarray(writer.write.at(t=t, v=v)["bit"]) // 8).reshape(threads // LANES, LANES, -1)  # warp, lane, piece
+    if op == "store":
+        rows = [(at[w, :, i], writer.bits // 8) for w in range(len(at)) for i in range(at.shape[2])]
+        return [Access(tuple(int(a) for a in lanes), width, op) for lanes, width in rows]
+    count = int(op[-1])
+    found = []
+    for w in range(len(at)):
+        for first in range(0, at.shape[2], count):
+            starts = [int(at[w, 4 * r, first + j]) for j in range(count) for r in range(8)]
+            found.append(Access((*starts, *[None] * (LANES - len(starts))), ROW, op))
+    return found
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from argparse import ArgumentParser, Namespace, _SubParsersAction
 from layoutlab.catalogue.files import find, made
 from layoutlab.cli import COMMANDS, stamp
 from layoutlab.cli.verify import settings_of
-from layoutlab.crosscheck.core import WITNESSES, crosscheck, line
+from layoutlab.crosscheck.core import WITNESSES, crosscheck, line, named_witnesses
 from layoutlab.crosscheck.testimony import Testimony
 from layoutlab.errors import LayoutError
 
@@ -39,9 +39,9 @@ def run(args: Namespace) -> int:
         raise LayoutError(f"{args.target} declares several handoffs: name one, FILE.py:NAME")
     (function,) = functions
     handoff = made(function, lambda: function(**settings_of(args.set)))
+    on = None if args.on is None else named_witnesses(name for name in args.on.split(",") if name)
     if not args.json:
         print(f"{handoff}\n", flush=True)
-    on = None if args.on is None else [name for name in args.on.split(",") if name]
     found = crosscheck(handoff, on, heard=None if args.json else _print)
     if args.json:
         print(json.dumps({**stamp(), **found.json()}, indent=2))

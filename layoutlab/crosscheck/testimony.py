@@ -40,8 +40,9 @@ class Testimony:
 class Source:
     """Where a handoff's witness of one kind comes from.
 
-    `missing` says cheaply why there is none here, or None; `ask` hears it, or raises LayoutError with the reason why it has nothing to say. `ask` is given the model
-    and its verdict, to compare with and to say in its own terms (threads, bytes) what it saw; not to learn from.
+    `missing` says cheaply why there is none here, or None; `ask` hears it, or raises LayoutError with the reason why it
+    has nothing to say. `ask` is given the model and its verdict, to compare with and to say in its own terms (threads,
+    bytes) what it saw; not to learn from.
     """
 
     missing: Callable[[], str | None]

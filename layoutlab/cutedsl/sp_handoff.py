@@ -48,7 +48,6 @@ def _owner(trace: SPTrace, tile: Tile) -> Owner:
 
 def _writer(trace: SPTrace, tile: Tile, owner: Owner) -> Writer:
     """Where the route puts what a thread holds."""
-    values = tile.extents["k"]
     if trace.writer["route"] == "coordinate":
         storage = _storage(trace, trace.writer["tensor"], tile)
         operand = _outer(storage.layout)  # ((M,K0),1,(K1,K2),stage)
@@ -56,13 +55,29 @@ def _writer(trace: SPTrace, tile: Tile, owner: Owner) -> Writer:
         ks = [_flat_index(_leaves([k0, rest]), sizes) for k0, _, rest, _ in trace.writer["stored"]]
         through = _joined(_owner_threads(trace), _strided(ks, tile.extents["m"]))
         source = trace.provenance["writer.stored"]
+    elif _size(_layout(trace.writer["tv"])[0]) == 1:
+        return _claimed(trace, tile, owner)
     else:
         storage = _storage(trace, trace.writer["matrix"], tile)
         through = _thread_value(_copy_threads(trace, tile), trace.writer["threads"], tile, "writer")
-        if _size(through[1]) > values:  # a copy that claims more than a thread holds stores what it holds
-            through = _joined(through[0], composition(through[1], Layout(values)))
         source = trace.provenance["writer.threads"]
     made = store(owner, storage, bits=_store_bits(trace), through=through)
+    return replace(made, route=f"{made.route}, traced: {source}")
+
+
+def _claimed(trace: SPTrace, tile: Tile, owner: Owner) -> Writer:
+    """A copy of one thread: each thread stores what it holds at the first places of the partition that it claims.
+
+    The partition itself is asked, because CuTe DSL may have folded the swizzle into it.
+    """
+    partition, matrix = parse(trace.writer["partition"]), parse(trace.writer["matrix"])
+    swizzled = isinstance(partition.layout, ComposedLayout)
+    layout = matrix.layout if swizzled else _outer(matrix.layout)
+    storage = _storage(trace, str(replace(matrix, layout=layout)), tile)
+    first = composition(_outer(partition.layout), Layout(tile.extents["k"]))
+    offsets = _joined(Layout(tile.extents["m"], 0), first)
+    source = trace.provenance["writer.partition"]
+    made = store(owner, storage, bits=_store_bits(trace), offsets=offsets)
     return replace(made, route=f"{made.route}, traced: {source}")
 
 

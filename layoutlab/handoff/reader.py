@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from layoutlab.atoms.datapath import accumulator, operand_a
@@ -36,6 +36,10 @@ class Reader:
     code: str
     space: str = "smem"
     rules: Callable[[], list[Rule]] = field(default=_no_rules, repr=False)
+    rows: Places | None = None
+    """Of ldmatrix: (t, instruction) -> the bit that a lane points at."""
+    op: str = ""
+    """Of ldmatrix: its name, `ldmatrix.x4`."""
 
     def location(self, outputs: dict[str, int]) -> Location:
         return Location(self.space, outputs)
@@ -52,7 +56,8 @@ def declared(layout: Any, tile: Tile, **options: Any) -> Reader:
     storage = layout if isinstance(layout, Smem) else smem(layout, over=tile, **options)
     source = "declared, not derived from a descriptor"
     code = f"ll.declared({storage.code}, {tile.name})"
-    return Reader(tile, storage.places, "the reader", storage.spoken(), source, code, rules=storage.rules)
+    text, space = storage.spoken(), storage.space
+    return Reader(tile, storage.places, "the reader", text, source, code, space, storage.rules)
 
 
 def umma_a(desc: SmemDescriptor, tile: Tile, *, starts_bytes: Sequence[int], major: Major = "K") -> Reader:
@@ -84,6 +89,35 @@ def umma_b(desc: SmemDescriptor, tile: Tile, *, starts_bytes: Sequence[int], maj
     return _by_descriptor("B", desc, tile, tuple(starts_bytes), major)
 
 
+def wgmma_a(desc: SmemDescriptor, tile: Tile, *, starts_bytes: Sequence[int], major: Major = "K") -> Reader:
+    """Operand A of wgmma: each warpgroup has 64 rows, and a descriptor for each K step, `starts_bytes` further on.
+
+    >>> P = Tile("P", m=128, k=32, bits=16)
+    >>> reader = wgmma_a(SmemDescriptor(start=0, lbo=0, sbo=1024, swizzle=128), P, starts_bytes=[0, 32])
+    >>> [reader.read.at(m=m, k=k)["bit"] // 8 for m, k in ((0, 0), (1, 0), (64, 16))]
+    [0, 144, 8224]
+
+    The second warpgroup's descriptors start where the first one's rows end, 8 * sbo bytes further. Source: PTX ISA,
+    wgmma "Matrix descriptor", and an H200's tensor core: the rule is tcgen05's. Raises LayoutError for a tile that is
+    no whole number of steps, and for 8-bit operands that are not K-major.
+    """
+    if major != "K" and tile.bits != 16:
+        raise LayoutError(f"operand A of {tile}: wgmma reads {tile.bits}-bit operands K-major only")
+    like = _by_descriptor("A", desc, tile, tuple(starts_bytes), major)
+    rows = tile.shape[0]
+    fault = f"{tile} has {rows} rows, and a wgmma takes 64" if rows % 64 else None
+    return replace(
+        like,
+        who="the wgmma",
+        source=f"modelled: wgmma operand A, {major}-major",
+        code=like.code.replace("ll.umma_a", "ll.wgmma_a", 1),
+        rules=lambda: [
+            Rule("a warpgroup's instruction takes 64 rows", fault),
+            *_descriptor_rules(desc, tuple(starts_bytes)),
+        ],
+    )
+
+
 def _by_descriptor(what: str, desc: SmemDescriptor, tile: Tile, starts: tuple[int, ...], major: Major) -> Reader:
     if len(tile.extents) != 2:
         raise LayoutError(f"operand {what} has rows and a K: tile {tile} has {len(tile.extents)} coordinates")
@@ -92,8 +126,8 @@ def _by_descriptor(what: str, desc: SmemDescriptor, tile: Tile, starts: tuple[in
     desc.elements_a_chunk(tile.bits, major)
     if ks % step or len(starts) != ks // step:
         raise LayoutError(
-            f"operand {what} of {tile}: an instruction takes {K_BYTES} bytes of K, {step} elements, so {ks} of them need "
-            f"{ks / step:g} starts; {len(starts)} were given"
+            f"operand {what} of {tile}: an instruction takes {K_BYTES} bytes of K, {step} elements, so {ks} of them "
+            f"need {ks / step:g} starts; {len(starts)} were given"
         )
     address = Places(
         tile.extents,

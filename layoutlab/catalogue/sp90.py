@@ -1,0 +1,65 @@
+"""sP90: two warpgroups hand P to the tensor core through shared memory (SM90 attention, O = P V).
+
+    S, accumulator of wgmma -> registers -> P, converted -> st.shared or stmatrix -> sP -> wgmma, operand A
+
+Each of 256 threads holds the accumulator fragment that wgmma left it, of 64 rows a warpgroup. P lies in shared memory
+as for SM100's sP, and each warpgroup reads its rows by one descriptor for every 32 bytes of K. `composition_raw`, and
+most settings, are what goes wrong in practice, one field away from the right one.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from layoutlab.algebra import composition
+from layoutlab.catalogue.sp import BITS, ROWS
+from layoutlab.errors import LayoutError
+from layoutlab.handoff import Handoff, Owner, Smem, Tile, Writer, handoff, smem, store, wgmma_a, wgmma_c
+from layoutlab.handoff.operand import SmemOperand
+from layoutlab.layout import Layout
+from layoutlab.swizzle import ComposedLayout
+
+
+@handoff
+def sP90(
+    store: Literal["coordinate", "composition", "tiled_copy", "stmatrix", "composition_raw"] = "coordinate",
+    write_swizzle: Literal["absolute", "none", "elements", "relative"] = "absolute",
+    k_order: Literal["012", "021"] = "012",
+    base: int = 0,
+    kv: Literal[64, 128, 256] = 128,
+    head_dim: Literal[64, 128, 256] = 64,
+    dtype: Literal["bf16", "f16", "e4m3", "e5m2"] = "bf16",
+) -> Handoff:
+    """Two warpgroups write P, their accumulator, to shared memory; their wgmmas read it as operand A."""
+    P = Tile("P", m=ROWS, k=kv, bits=BITS[dtype])
+    if store == "stmatrix" and P.bits != 16:
+        raise LayoutError(
+            f"store=stmatrix moves registers of two 16-bit neighbours, and an accumulator fragment has only two "
+            f"{dtype} neighbours ({2 * P.bits} bits) in a row: use tiled_copy"
+        )
+    operand = SmemOperand(ROWS, kv, P.bits)
+    owner = wgmma_c(dtype).over(P)
+    view = operand.layout if k_order == "012" else operand.matrix(k_order)
+    storage = smem(
+        view if write_swizzle == "none" else ComposedLayout(operand.swizzle, 0, view),
+        over=P,
+        base_bytes=base,
+        align_bytes=1024,
+        swizzle_unit="elements" if write_swizzle == "elements" else "bytes",
+        swizzles="offsets" if write_swizzle in ("elements", "relative") else "addresses",
+    )
+    reader = wgmma_a(operand.descriptor(start=base), P, starts_bytes=operand.starts_bytes)
+    return Handoff(P, writer=_writer(store, owner, storage, operand.matrix(k_order)), reader=reader)
+
+
+def _writer(route: str, owner: Owner, sP: Smem, sP_2d: Layout) -> Writer:
+    """The store of a route, its places from the algebra alone."""
+    element = owner.tile.bits
+    pair = 2 * element  # what a fragment has side by side along k
+    if route == "coordinate":
+        return store(owner, sP, bits=element)
+    if route == "composition":
+        return store(owner, sP, bits=pair, offsets=composition(sP_2d, owner.layout))
+    if route == "composition_raw":  # make_tiled_copy takes the same offsets for coordinates of its tile
+        return store(owner, sP, bits=element, through=composition(sP_2d, owner.layout))
+    return store(owner, sP, bits=pair, through=owner.layout)  # make_tiled_copy_C; stmatrix moves the same pairs

@@ -1,0 +1,352 @@
+"""check_bundle: what a device made of a launch bundle of the SM90 P handoff, held against the model and the replay.
+
+Three accounts of one launch: the model's (maps of `sP90` alone), the replay's (the bundle's PTX on the CPU), and the
+device's. Of each it is asked which element lies in each place of sP's image, which the tensor core took for each A[m,
+k], and what O is for random operands. From the device's own answers comes its counterexample: the first value, in
+counting order, whose element the tensor core did not get.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from layoutlab.atoms.mma import wgmma
+from layoutlab.catalogue import named
+from layoutlab.crosscheck.tags import FOREIGN, RADIX, UNWRITTEN, numbers, numeric
+from layoutlab.device.replayed import Results, replay_bundle
+from layoutlab.device.runner import RESULTS, description
+from layoutlab.errors import LayoutError
+from layoutlab.handoff import Tile, verify, wgmma_c
+from layoutlab.handoff.verdict import Witness
+
+Array = NDArray[Any]
+
+POISON = 0xFF  # of sP's buffer before P is written: NaN in every type
+TOLERANCE = {"bf16": 1e-5, "f16": 1e-5, "e4m3": 1e-2, "e5m2": 1e-2}
+"""Of O in the random cases, as a share of the largest element: wgmma adds 8-bit products with 13 bits or so."""
+
+
+@dataclass(frozen=True, eq=False)
+class Account:
+    """What lies where and what is read: element numbers m * kv + k, UNWRITTEN where there is none.
+
+    `image` has an entry for each element-wide place of sP's buffer, `seen` one for each (m, k): what the tensor core
+    takes for A there, UNWRITTEN all along a row that reads what nobody wrote.
+    """
+
+    image: Array
+    seen: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Bundle:
+    """A bundle's description, and the model of its variant."""
+
+    folder: Path
+
+    @cached_property
+    def launch(self) -> dict[str, Any]:
+        """launch.json."""
+        found = description(self.folder)
+        if found["made"].get("handoff") != "sP90":
+            raise LayoutError(f"{self.folder} is no bundle of sP90: there is no model to judge it by")
+        return found
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The kernel's settings."""
+        settings: dict[str, Any] = self.launch["made"]["settings"]
+        return settings
+
+    @property
+    def tile(self) -> Tile:
+        """P."""
+        rows, kv = self.launch["tensors"]["S"]["shape"]
+        return Tile("P", m=rows, k=kv, bits=8 * numeric(self.settings["dtype"])(0).itemsize)
+
+    @cached_property
+    def owner(self) -> Array:
+        """(t, v) -> element, by the model."""
+        axes = wgmma_c(self.settings["dtype"]).over(self.tile).places
+        t, v = np.indices(tuple(axes.axes.values()))
+        at = axes.at(t=t, v=v)
+        return np.asarray(at["m"] * self.tile.shape[1] + at["k"])
+
+    @cached_property
+    def model(self) -> Account:
+        """What the maps of sP90 say, or, for `registers`, those of the two fragments."""
+        size = self.tile.bits // 8
+        image = np.full(self.launch["tensors"]["image"]["bytes"] // size, UNWRITTEN, np.int64)
+        if self.settings["store"] == "registers":
+            return Account(image, self._as_registers())
+        handoff = named("sP90")(**self.settings)
+        t, v = np.indices(self.owner.shape)
+        bits = np.asarray(handoff.writer.write.at(t=t, v=v)["bit"])
+        places = bits // self.tile.bits
+        if (bits % self.tile.bits).any() or places.min() < 0 or places.max() >= image.size:
+            raise LayoutError("the model writes outside of the image: such a variant is not judged by its image")
+        if np.unique(places).size != places.size:
+            raise LayoutError("the model writes two elements to one place: which of them stays is the hardware's choice")
+        image[places] = self.owner
+        m, k = np.indices(self.tile.shape)
+        seen = image[np.asarray(handoff.reader.read.at(m=m, k=k)["bit"]) // self.tile.bits]
+        return Account(image, lost_rows(seen))
+
+    def _as_registers(self) -> Array:
+        """A[m, k] is what lies in the register that A's fragment has for it: (t, v) by A's map, the element by C's."""
+        rows, kv = self.tile.shape
+        step = 256 // self.tile.bits  # k of an instruction
+        a = np.asarray(wgmma(64, self.settings["dtype"], "f32", a_from="registers").a(np.arange(64 * step)))
+        seen = np.full((rows, kv), UNWRITTEN, np.int64)
+        count = 64 * step // 128  # values of a thread for one instruction
+        t, v = np.divmod(np.arange(128 * count), count)
+        place = a[t + 128 * v]  # m + 64 k
+        for group in range(rows // 64):
+            for i in range(kv // step):
+                seen[place % 64 + 64 * group, place // 64 + step * i] = self.owner[t + 128 * group, v + count * i]
+        return seen
+
+    # -- results -------------------------------------------------------------------------------------------------
+
+    def account(self, results: Results) -> Account:
+        """What results of the tagged cases show."""
+        dtype = self.settings["dtype"]
+        tagged = [case for case in self.launch["cases"] if "digit" in case]
+        images, seen = dict[int, Array](), dict[int, Array]()
+        for case in tagged:
+            out = results[case["name"]]
+            image = np.frombuffer(out["image"], numeric(dtype)).astype(np.float64)
+            known = images.setdefault(case["digit"], image)
+            if not np.array_equal(known, image, equal_nan=True):
+                raise LayoutError(f"case {case['name']}: the image is another than with the same S before")
+            columns = seen.setdefault(case["digit"], np.full(self.tile.shape, np.nan))
+            first, width = case["first"], self.launch["tensors"]["O"]["shape"][1]
+            width = min(width, self.tile.shape[1])
+            columns[:, first : first + width] = self.product(out)[:, :width]
+        order = sorted(images)
+        return Account(spelled([images[i] for i in order], dtype), spelled([seen[i] for i in order], dtype))
+
+    def product(self, out: Mapping[str, bytes]) -> Array:
+        """O."""
+        return np.frombuffer(out["O"], np.float32).reshape(self.launch["tensors"]["O"]["shape"])
+
+    def expected_product(self, case: Mapping[str, Any], seen: Array) -> Array:
+        """A V in float64, A being what `seen` makes of the case's P."""
+        dtype = numeric(self.settings["dtype"])
+        S = np.frombuffer((self.folder / case["inputs"]["S"]).read_bytes(), np.float32)
+        P = S.astype(dtype).astype(np.float64)
+        tensor = self.launch["tensors"]["V"]
+        V = np.frombuffer((self.folder / case["inputs"]["V"]).read_bytes(), dtype).reshape(tensor["shape"])
+        V = V.astype(np.float64) if self.tile.bits == 16 else V.astype(np.float64).T
+        A = np.where(seen == UNWRITTEN, np.nan, P[np.maximum(seen, 0)])
+        return np.asarray(A @ V)
+
+    def expected_image(self, case: Mapping[str, Any], image: Array) -> bytes:
+        """The bytes of the image, `image` saying which element lies where."""
+        dtype = numeric(self.settings["dtype"])
+        S = np.frombuffer((self.folder / case["inputs"]["S"]).read_bytes(), np.float32).astype(dtype)
+        word = f"u{self.tile.bits // 8}"
+        bits = S.view(word)
+        return np.where(image == UNWRITTEN, np.array(256 ** (self.tile.bits // 8) - 1, word), bits[image]).tobytes()
+
+
+def lost_rows(seen: Array) -> Array:
+    """`seen` with every row that reads what nobody wrote lost: a NaN in a row of A is in all of O's."""
+    return np.where((seen == UNWRITTEN).any(axis=1, keepdims=True), UNWRITTEN, seen)
+
+
+def spelled(digits: list[Array], dtype: str) -> Array:
+    """The numbers of digits, UNWRITTEN where one is NaN, FOREIGN where one is no digit."""
+    unwritten = np.any([np.isnan(values) for values in digits], axis=0)
+    filled = [np.where(unwritten, 0, values) for values in digits]
+    strange = np.any([(x != np.floor(x)) | (x < 0) | (x >= RADIX[dtype]) for x in filled], axis=0)
+    found = numbers([np.where(strange, 0, x) for x in filled], dtype)
+    return np.where(unwritten, UNWRITTEN, np.where(strange, FOREIGN, found))
+
+
+def read_results(path: Path) -> tuple[Results, dict[str, Any]]:
+    """The results of a run, and its run.json; refused where there are none."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            run: dict[str, Any] = json.loads(archive.read("run.json"))
+            results: Results = {}
+            for name in archive.namelist():
+                case, _, file = name.partition("/")
+                if file:
+                    results.setdefault(case, {})[file.removesuffix(".bin")] = archive.read(name)
+    except (OSError, KeyError, ValueError, zipfile.BadZipFile) as e:
+        raise LayoutError(f"there are no results in {path} ({e}): run the bundle's run.py on a device first") from e
+    return results, run
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """`same` is whether the device says what the model and the replay say; `lines` are the findings in words.
+
+    `counterexample` is the device's own: {"thread", "value", "coordinate", "wrote", "reads"}; None where the tensor
+    core got every element.
+    """
+
+    same: bool
+    lines: tuple[str, ...]
+    counterexample: dict[str, Any] | None
+    errors: dict[str, float]
+
+    @property
+    def exit_status(self) -> int:
+        """0 the same, 1 something differs."""
+        return 0 if self.same else 1
+
+    def __str__(self) -> str:
+        return "\n".join([*self.lines, "same" if self.same else "differs"])
+
+
+def check_bundle(folder: Path, results: Path | None = None, *, replay: bool = True) -> Judgement:
+    """Judges the results of a bundle (`results.zip` in it) by the model and, unless told not to, by a replay.
+
+    Raises LayoutError where it cannot judge: no results, some of them missing, no model.
+    """
+    bundle = Bundle(folder)
+    found, run = read_results(results or folder / RESULTS)
+    lost = {case["name"] for case in bundle.launch["cases"]} - found.keys()
+    if lost:
+        raise LayoutError(f"the results lack the cases {', '.join(sorted(lost))}")
+    return judge(bundle, found, f"{run['device']}", replay_bundle(folder) if replay else None)
+
+
+def judge(bundle: Bundle, found: Results, who: str, replayed: Results | None) -> Judgement:
+    """Holds results, and what a replay gave, against the model and each other."""
+    lines, same = list[str](), True
+    theirs = bundle.account(found)
+    differences = _account_differences(bundle, bundle.model, theirs, "the model", who)
+    errors = dict[str, float]()
+    for case in bundle.launch["cases"]:
+        out = found[case["name"]]
+        if out["image"] != bundle.expected_image(case, bundle.model.image):
+            differences.append(f"case {case['name']}: the image has other bytes than by the model")
+        expected = bundle.expected_product(case, bundle.model.seen)
+        error = relative_error(bundle.product(out), expected)
+        errors[case["name"]] = error
+        limit = TOLERANCE[bundle.settings["dtype"]] if "seed" in case else 0.0
+        if not error <= limit:
+            differences.append(f"case {case['name']}: O is off by {error:.1e} of its largest element, more than {limit:g}")
+        if replayed is not None:
+            differences += _replay_differences(bundle, case, out, replayed[case["name"]], limit, who)
+    lines += differences
+    same = not differences
+    counterexample = first_lost(bundle, theirs)
+    if bundle.settings["store"] != "registers":
+        witness = verify(named("sP90")(**bundle.settings))["placed"].witness
+        if said := _other_counterexample(counterexample, witness, who):
+            same = False
+            lines.append(said)
+        elif counterexample:
+            lines.append(f"{who} shows the counterexample of verify: {counterexample['message']}")
+    elif counterexample:
+        lines.append(f"{who} shows: {counterexample['message']}")
+    if same:
+        by = "the model and the replay" if replayed is not None else "the model"
+        lines.append(
+            f"the image of {theirs.image.size} places, A of {theirs.seen.size} elements and O of {len(errors)} "
+            f"cases on {who} are those of {by}"
+        )
+    return Judgement(same, tuple(lines), counterexample, errors)
+
+
+def relative_error(product: Array, expected: Array) -> float:
+    """How far O is from what is expected, as a share of the largest element; infinite where one is NaN alone."""
+    if not np.array_equal(np.isnan(product), np.isnan(expected)):
+        return float("inf")
+    known = ~np.isnan(expected)
+    if not known.any():
+        return 0.0
+    largest = np.abs(expected[known]).max()
+    return float(np.abs(product[known] - expected[known]).max() / (largest or 1.0))
+
+
+def first_lost(bundle: Bundle, account: Account) -> dict[str, Any] | None:
+    """The first value, in counting order, whose element the tensor core did not get, by an account alone.
+
+    `wrote` is the byte at which the image has the element, `reads` the one at which what the tensor core took lies;
+    None where the account does not say.
+    """
+    element = bundle.owner
+    wrong = account.seen.reshape(-1)[element] != element
+    if not wrong.any():
+        return None
+    t, v = (int(i) for i in np.unravel_index(int(wrong.argmax()), wrong.shape))
+    number, size = int(element[t, v]), bundle.tile.bits // 8
+    m, k = divmod(number, bundle.tile.shape[1])
+    taken = int(account.seen[m, k])
+    wrote, reads = (_byte_of(account.image, x, size) for x in (number, taken))
+    what = "what is not P's" if taken == FOREIGN else "NaN" if taken == UNWRITTEN else (
+        "(m={}, k={})".format(*divmod(taken, bundle.tile.shape[1])))  # fmt: skip
+    places = "" if wrote is None else f", which lies at byte {wrote}"
+    from_byte = "" if reads is None else f", from byte {reads}"
+    message = f"T{t} V{v} (m={m}, k={k}){places}; the tensor core takes {what}{from_byte}"
+    return {"thread": t, "value": v, "coordinate": {"m": m, "k": k}, "wrote": wrote, "reads": reads, "message": message}
+
+
+def _byte_of(image: Array, number: int, size: int) -> int | None:
+    at = np.flatnonzero(image == number) if number >= 0 else np.empty(0)
+    return int(at[0]) * size if at.size == 1 else None
+
+
+def _other_counterexample(found: Mapping[str, Any] | None, witness: Witness | None, who: str) -> str | None:
+    """Whether a device's counterexample is another than verify's."""
+    if found is None or witness is None:
+        if (found is None) == (witness is None):
+            return None
+        return f"verify says {witness.message if witness else 'placed'}, {who} {found['message'] if found else 'got all'}"
+    said = {
+        "thread": witness.thread,
+        "value": witness.value,
+        "coordinate": dict(witness.coordinate or {}),
+        "wrote": witness.wrote and witness.wrote.outputs["bit"] // 8,
+        "reads": witness.reads and witness.reads.outputs["bit"] // 8,
+    }
+    shown = {name: found[name] for name in said}
+    if all(shown[name] is None and name == "reads" or shown[name] == value for name, value in said.items()):
+        return None
+    return f"verify's counterexample is {said}, that of {who} is {shown}"
+
+
+def _account_differences(bundle: Bundle, model: Account, theirs: Account, whose: str, who: str) -> list[str]:
+    found, size = list[str](), bundle.tile.bits // 8
+    if (at := np.flatnonzero(model.image != theirs.image)).size:
+        here, there = (_named(bundle, int(x[at[0]])) for x in (model.image, theirs.image))
+        found.append(f"byte {int(at[0]) * size} holds {here} by {whose}, {there} on {who} ({at.size} places differ)")
+    if (where := np.argwhere(model.seen != theirs.seen)).size:
+        m, k = (int(i) for i in where[0])
+        here, there = (_named(bundle, int(x[m, k])) for x in (model.seen, theirs.seen))
+        found.append(f"A[{m}, {k}] is {here} by {whose}, {there} on {who} ({len(where)} elements differ)")
+    return found
+
+
+def _replay_differences(
+    bundle: Bundle, case: Mapping[str, Any], out: Mapping[str, bytes], replayed: Mapping[str, bytes], limit: float, who: str
+) -> list[str]:  # fmt: skip
+    found = []
+    if out["image"] != replayed["image"]:
+        found.append(f"case {case['name']}: the image has other bytes on {who} than in the replay")
+    error = relative_error(bundle.product(out), bundle.product(replayed).astype(np.float64))
+    if not error <= limit:
+        found.append(f"case {case['name']}: O is off by {error:.1e} of its largest element between {who} and the replay")
+    return found
+
+
+def _named(bundle: Bundle, number: int) -> str:
+    if number == UNWRITTEN:
+        return "nothing"
+    return "what is not P's" if number == FOREIGN else "(m={}, k={})".format(*divmod(number, bundle.tile.shape[1]))
+
+

@@ -1,0 +1,232 @@
+"""Bundles: what is in them, what the runner makes of them, and how their results are judged; each check made to fail."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+from host_driver import CUresult, HostDriver
+
+from layoutlab.crosscheck.bundled import Bundle, check_bundle, judge, read_results
+from layoutlab.device import Device, LaunchFailed, Unavailable, runner
+from layoutlab.device.bundle import address_words, make_bundle
+from layoutlab.device.replayed import replay_bundle
+from layoutlab.errors import LayoutError
+
+
+def bundle_of(folder, **values):
+    from layoutlab.kernels.p_bundle_sm90 import make_p_bundle
+    from layoutlab.kernels.p_settings_sm90 import PSettings90
+
+    make_p_bundle(PSettings90(**values), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def right(tmp_path_factory):
+    """A bundle of a right variant, small."""
+    return bundle_of(tmp_path_factory.mktemp("bundles") / "right", kv=64)
+
+
+@pytest.fixture(scope="module")
+def wrong(tmp_path_factory):
+    """A bundle of a planted fault."""
+    return bundle_of(tmp_path_factory.mktemp("bundles") / "wrong", kv=64, write_swizzle="none")
+
+
+def driver_of(*folders, **options):
+    return HostDriver(ptx={(f / "kernel.cubin").read_bytes(): (f / "kernel.ptx").read_text() for f in folders}, **options)
+
+
+def ran(folder, tmp_path, **options):
+    """The results of the runner, on a driver whose launches are replays."""
+    assert runner.main([str(folder), "--out", str(tmp_path)], driver_of(folder, **options)) == 0
+    return tmp_path / f"{folder.name}.zip"
+
+
+# -- what is in a bundle -----------------------------------------------------------------------------------------------
+
+
+def test_every_tensor_has_its_words(right):
+    launch = json.loads((right / "launch.json").read_text())
+    held = {(w["parameter"], w["at"]): (w["tensor"], w["plus"]) for w in launch["addresses"]}
+    assert held == {(0, 0): ("S", 0), (1, 0): ("V", 0), (2, 0): ("O", 0), (3, 0): ("image", 0)}
+    assert [len(p) // 2 for p in launch["parameters"]] == [8, 128, 128, 8, 4]  # S, the maps of V and O, image, rounds
+    assert launch["scalars"] == [{"name": "rounds", "parameter": 4, "at": 0, "bytes": 4, "value": 1}]
+
+
+def test_two_tensors_at_one_offset_are_not_told_apart():
+    a, b = (x.to_bytes(8, "little") for x in (4112, 65552))
+    with pytest.raises(LayoutError, match="the same offset from several tensors"):
+        address_words(a, b, 0, {"S": (4096, 65536, 256), "V": (4096, 65536, 16)})
+
+
+@pytest.mark.parametrize("a, b", [(4095, 65535), (4096, 65537), (4096 + 257, 65536 + 257)])
+def test_an_address_outside_of_every_tensor_is_refused(a, b):
+    with pytest.raises(LayoutError, match="from no tensor"):
+        address_words(a.to_bytes(8, "little"), b.to_bytes(8, "little"), 0, {"S": (4096, 65536, 256)})
+
+
+def test_a_folder_of_other_things_is_left_alone(right, tmp_path):
+    from layoutlab.kernels.p_bundle_sm90 import call_of
+    from layoutlab.kernels.p_settings_sm90 import PSettings90
+
+    (tmp_path / "mine.txt").write_text("keep me")
+    with pytest.raises(LayoutError, match="holds something else than a bundle"):
+        call = call_of(PSettings90(kv=64))
+        make_bundle(call, tmp_path, capability=(9, 0), inputs={}, cases=[], timing=None, made={})
+    assert (tmp_path / "mine.txt").read_text() == "keep me"
+
+
+# -- running -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_is_judged_the_same(right, tmp_path):
+    judgement = check_bundle(right, ran(right, tmp_path))
+    assert judgement.same and judgement.exit_status == 0 and judgement.counterexample is None
+    assert "the image of 8192 places, A of 8192 elements and O of 4 cases on a replay" in str(judgement)
+
+
+def test_a_run_of_a_fault_shows_the_counterexample_of_verify(wrong, tmp_path):
+    from layoutlab.catalogue import sP90
+    from layoutlab.handoff import verify
+
+    judgement = check_bundle(wrong, ran(wrong, tmp_path))
+    assert judgement.same
+    witness = verify(sP90(kv=64, write_swizzle="none"))["placed"].witness
+    found = judgement.counterexample
+    assert (found["thread"], found["value"], found["coordinate"]) == (witness.thread, witness.value, witness.coordinate)
+    assert (found["wrote"], found["reads"]) == (witness.wrote.json()["byte"], witness.reads.json()["byte"])
+
+
+def test_times_and_memory(right, tmp_path):
+    driver = driver_of(right)
+    assert runner.main([str(right), "--out", str(tmp_path)], driver) == 0
+    _, run = read_results(tmp_path / "right.zip")
+    assert run["times"] == {"scalar": "rounds", "seconds": {"1": [0.0015] * 7, "2001": [0.0015] * 7}}
+    assert run["device"] == "a replay" and run["capability"] == [9, 0]
+    assert not driver.held
+
+
+def test_attributes_reach_the_launch(right, tmp_path):
+    folder = tmp_path / "with_attributes"
+    import shutil
+
+    shutil.copytree(right, folder)
+    launch = json.loads((folder / "launch.json").read_text())
+    launch["attributes"] = {"4": (b"\x02\0\0\0" b"\x01\0\0\0" b"\x01\0\0\0").hex(), "2": "01000000", "6": "01000000"}
+    launch["cases"], launch["timing"] = launch["cases"][:1], None
+    (folder / "launch.json").write_text(json.dumps(launch))
+    driver = driver_of(folder)
+    assert runner.main([str(folder)], driver) == 0
+    ((cluster, cooperative, serialization),) = driver.attributes
+    assert (cluster.value.clusterDim.x, cluster.value.clusterDim.y) == (2, 1)
+    assert cooperative.value.cooperative == 1 and serialization.value.programmaticStreamSerializationAllowed == 1
+    launch["attributes"] = {"3": "00000000"}
+    (folder / "launch.json").write_text(json.dumps(launch))
+    assert runner.main([str(folder)], driver_of(folder)) == 1
+
+
+@pytest.mark.parametrize(
+    "options, status, said",
+    [
+        ({"failing": "cuInit"}, 3, "not run: there is no CUDA device here: cuInit failed with CUDA_ERROR_NO_DEVICE"),
+        ({"capability": (10, 0)}, 3, "not run: the device has compute capability 10.0, and right is made for 9.0 alone"),
+        (
+            {"failing": "cuCtxSynchronize", "error": CUresult.CUDA_ERROR_LAUNCH_FAILED}, 1,
+            "failed: cuCtxSynchronize failed with CUDA_ERROR_LAUNCH_FAILED",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_missing_is_said_and_never_counted(right, tmp_path, capsys, options, status, said):
+    assert runner.main([str(right), "--out", str(tmp_path)], driver_of(right, **options)) == status
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "right.zip").exists()
+    with pytest.raises(LayoutError, match="there are no results"):
+        check_bundle(right, tmp_path / "right.zip")
+
+
+def test_the_runner_needs_nothing_of_layoutlab(right, tmp_path):
+    """Its copy in the bundle, alone, without any site package: it says that cuda-python is missing."""
+    done = subprocess.run([sys.executable, "-I", "-S", str(right / "run.py")], capture_output=True, text=True)
+    assert done.returncode == 3
+    assert done.stderr == "not run: running on a device needs cuda-python: pip install cuda-python\n"
+
+
+def test_a_device_without_a_driver_is_unavailable():
+    class NoDriver:
+        def cuInit(self, _flags):
+            raise RuntimeError("libcuda.so.1 was not found")
+
+    with pytest.raises(Unavailable, match=r"there is no CUDA device here: libcuda.so.1 was not found"):
+        Device(NoDriver())
+    with pytest.raises(LaunchFailed, match="cuMemAlloc failed with CUDA_ERROR_NO_DEVICE"):
+        Device(HostDriver(failing="cuMemAlloc")).allocate(16)
+
+
+# -- judging: each comparison, made to fail ----------------------------------------------------------------------------
+
+
+def changed(results, case, name, change):
+    """The results with one tensor of one case changed."""
+    array = np.frombuffer(results[case][name], np.uint8).copy()
+    change(array)
+    return {**results, case: {**results[case], name: array.tobytes()}}
+
+
+@pytest.mark.parametrize(
+    "case, name, at, said",
+    [
+        ("tag0.from0", "image", 144, "byte 144 holds (m=1, k=0) by the model"),
+        ("tag0.from0", "O", 4, "A[0, 1] is (m=0, k=1) by the model"),
+        ("random1", "image", 0, "case random1: the image has other bytes than by the model"),
+        ("random2", "O", 3, "case random2: O is off by"),
+    ],
+)
+def test_one_changed_byte_is_seen(right, case, name, at, said):
+    def flip(array):
+        array[at] ^= 0x40
+
+    bundle, results = Bundle(right), replay_bundle(right)
+    assert judge(bundle, results, "it", results).same
+    judgement = judge(bundle, changed(results, case, name, flip), "it", None)
+    assert not judgement.same and judgement.exit_status == 1
+    assert said in str(judgement)
+    assert "than in the replay" in str(judge(bundle, changed(results, case, name, flip), "it", results)) or name == "O"
+
+
+def test_results_of_another_variant_differ(right, wrong):
+    """A device that stored swizzled where the model says it does not, and the other way round."""
+    for folder, other in ((right, wrong), (wrong, right)):
+        judgement = judge(Bundle(folder), replay_bundle(other), "it", None)
+        assert not judgement.same
+        assert "verify" in str(judgement)
+
+
+def test_what_cannot_be_judged_is_refused(right, tmp_path):
+    results = ran(right, tmp_path)
+    lost = tmp_path / "lost.zip"
+    with zipfile.ZipFile(results) as old, zipfile.ZipFile(lost, "w") as new:
+        for name in old.namelist():
+            if not name.startswith("random2"):
+                new.writestr(name, old.read(name))
+    with pytest.raises(LayoutError, match="the results lack the cases random2"):
+        check_bundle(right, lost)
+    (tmp_path / "none.zip").write_text("no zip")
+    with pytest.raises(LayoutError, match="there are no results"):
+        check_bundle(right, tmp_path / "none.zip")
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "e4m3"])
+def test_registers_as_operand_a(tmp_path, dtype):
+    """An accumulator's registers are operand A's for 16-bit types, and not for 8-bit ones."""
+    folder = bundle_of(tmp_path / "registers", store="registers", kv=64, dtype=dtype)
+    judgement = judge(Bundle(folder), replay_bundle(folder), "the replay", None)
+    assert judgement.same
+    assert (judgement.counterexample is None) == (dtype == "bf16")
+    if dtype == "e4m3":
+        assert "T0 V2 (m=8, k=0); the tensor core takes (m=0, k=8)" in str(judgement)
