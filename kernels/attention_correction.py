@@ -130,7 +130,7 @@ def store_tile(
     if const_expr(kernel.config.normalize) and row_sum > 0.0:
         inverse = Float32(1.0) / row_sum
     stages = kernel.config.epilogue_stages
-    leader = cute.arch.make_warp_uniform(thread // 32) == 0
+    leader = thread == 0  # a bulk group is its thread's own, and 32 lanes would store a box 32 times
     for subtile in range_constexpr(kernel.config.subtiles):
         cute.copy(tiled_copy_t2r, tTR_tO[None, None, None, subtile], tTR_rO)
         cute.arch.fence_view_async_tmem_load()

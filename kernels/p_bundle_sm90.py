@@ -43,6 +43,11 @@ def make_p_bundle(settings: PSettings90, folder: Path) -> dict[str, Any]:
     )
 
 
+def make(settings: dict[str, Any], folder: str) -> None:
+    """The bundle of settings given by name: what a worker process is asked for."""
+    make_p_bundle(PSettings90.parse(settings), Path(folder))
+
+
 def call_of(settings: PSettings90) -> Call:
     """How the compiled kernel is called, by tensor addresses."""
     bits = 8 * settings.element_bytes

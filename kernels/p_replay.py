@@ -45,7 +45,7 @@ def observe(settings: dict[str, Any]) -> dict[str, Any]:
     * `reads`: [element] the byte at which the MMA read it.
     * `image`: `byte` of each place that was written or read, and the `element` that lay there when the MMA read.
     * `seen`: [element] the element that O shows in its place; UNWRITTEN where the row's product is NaN.
-    * `warnings`, `instructions`, `passes`.
+    * `warnings` of the machine, and `passes`, the number of runs.
     """
     chosen = PSettings.parse(settings)
     compiled = compile_kernel(chosen)

@@ -1,5 +1,7 @@
 """layoutlab: does every element land where it will be read?"""
 
+from typing import TYPE_CHECKING, Any
+
 from layoutlab.algebra import (
     append,
     append_ones,
@@ -52,26 +54,31 @@ from layoutlab.handoff import (
     SmemDescriptor,
     Tile,
     Verdict,
-    assert_covered,
-    assert_exclusive,
     assert_inside,
     assert_legal,
     assert_placed,
     assert_proved,
     declared,
+    from_registers,
+    gmem,
     handoff,
+    keep,
+    ldmatrix,
     owned,
     smem,
+    stmatrix,
     store,
     tcgen05_ld,
     tma_load,
     tma_store,
+    tma_write,
     tmem,
     tmem_store,
     umma_a,
     umma_a_tmem,
     umma_b,
     umma_d,
+    umma_out,
     verify,
     wgmma_a,
     wgmma_c,
@@ -80,7 +87,19 @@ from layoutlab.int_tuple import Basis, compatible, congruent, weakly_congruent
 from layoutlab.layout import Layout, make_identity_layout, make_layout
 from layoutlab.swizzle import ComposedLayout, Swizzle
 from layoutlab.symbol import Sym
-from layoutlab.text import parse
+from layoutlab.text import parse, records
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from layoutlab.guard.asserts import (
+        assert_conflict_free,
+        assert_covers,
+        assert_injective,
+        assert_same_function,
+        assert_vector_width,
+    )
+    from layoutlab.tracing import Trace, probe
 
 __all__ = [
     "Basis",
@@ -96,12 +115,15 @@ __all__ = [
     "Verdict",
     "append",
     "append_ones",
-    "assert_covered",
-    "assert_exclusive",
+    "assert_conflict_free",
+    "assert_covers",
+    "assert_injective",
     "assert_inside",
     "assert_legal",
     "assert_placed",
     "assert_proved",
+    "assert_same_function",
+    "assert_vector_width",
     "blocked_product",
     "coalesce",
     "compare",
@@ -120,10 +142,14 @@ __all__ = [
     "flat_divide",
     "flat_product",
     "flatten",
+    "from_registers",
     "functionally_equal",
+    "gmem",
     "group_modes",
     "handoff",
     "idx2crd",
+    "keep",
+    "ldmatrix",
     "left_inverse",
     "logical_divide",
     "logical_product",
@@ -136,6 +162,7 @@ __all__ = [
     "parse",
     "prepend",
     "prepend_ones",
+    "probe",
     "raked_product",
     "rank",
     "recast_layout",
@@ -146,6 +173,7 @@ __all__ = [
     "slice_",
     "slice_and_offset",
     "smem",
+    "stmatrix",
     "store",
     "tcgen05_ld",
     "tile_to_shape",
@@ -153,12 +181,15 @@ __all__ = [
     "tiled_product",
     "tma_load",
     "tma_store",
+    "tma_write",
     "tmem",
     "tmem_store",
+    "trace",
     "umma_a",
     "umma_a_tmem",
     "umma_b",
     "umma_d",
+    "umma_out",
     "verify",
     "wavefronts",
     "weakly_congruent",
@@ -169,6 +200,34 @@ __all__ = [
 ]
 
 
+_LATER = {
+    "assert_conflict_free": "layoutlab.guard.asserts",
+    "assert_covers": "layoutlab.guard.asserts",
+    "assert_injective": "layoutlab.guard.asserts",
+    "assert_same_function": "layoutlab.guard.asserts",
+    "assert_vector_width": "layoutlab.guard.asserts",
+    "probe": "layoutlab.tracing",
+}
+"""Names of higher layers, whose modules are imported when the name is first used."""
+
+
+def trace(source: str = "") -> "AbstractContextManager[Trace]":
+    """Records every kernel that CuTe DSL compiles inside of a `with` block: see `layoutlab.tracing`."""
+    from layoutlab.tracing import trace as opened
+
+    return opened(source)
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name == "replay":  # the module is itself callable, as the function in it
+        return import_module("layoutlab.replay")
+    if name not in _LATER:
+        raise AttributeError(f"module 'layoutlab' has no attribute {name!r}")
+    return getattr(import_module(_LATER[name]), name)
+
+
 def _repr_svg_(self: object) -> str | None:
     """What a notebook shows: the drawing, whose modules are imported when the first one is asked for."""
     from layoutlab.draw import repr_svg
@@ -176,5 +235,6 @@ def _repr_svg_(self: object) -> str | None:
     return repr_svg(self)
 
 
-for _kind in (Layout, ComposedLayout, Swizzle, Handoff, Verdict):
+_PRINTED = (records.CopyAtom, records.MmaAtom, records.TiledCopy, records.TiledMma, records.Tensor)
+for _kind in (Layout, ComposedLayout, Swizzle, *_PRINTED, Handoff, Verdict):
     setattr(_kind, "_repr_svg_", _repr_svg_)  # noqa: B010 - what a class of a lower layer cannot know of

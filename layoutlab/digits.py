@@ -431,6 +431,7 @@ def _binary(row: Row, low: int, high: int, what: str) -> tuple[dict[int, tuple[T
             base += min(step, 0)
         else:
             raise LayoutError(f"{what}: the step {step} is no single bit of the pattern, a carry crosses it")
+    below += sum(1 << i for i in value if i < low)
     if below + base % (1 << low) >= 1 << low:
         raise LayoutError(f"{what}: offsets below the pattern reach {below + base % (1 << low)} and carry into it")
     for i in range(low, high):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+import sys
+import types
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -11,6 +14,8 @@ from layoutlab.cutedsl.capture import Launch, capture
 from layoutlab.errors import LayoutError
 from layoutlab.ptx.machine import run_grid
 from layoutlab.ptx.memory import GlobalMemory
+from layoutlab.ptx.parallel import run_in_processes
+from layoutlab.ptx.progress import Bar
 from layoutlab.ptx.report import Report
 from layoutlab.ptx.state import Geometry
 
@@ -24,7 +29,8 @@ def replay(
     buffers: Iterable[Any] = (),
     options: Iterable[str] = (),
     wave_ctas: int | None = None,
-    progress: Any = None,
+    jobs: int = 1,
+    progress: Callable[[int], None] | None = None,
 ) -> Report:
     """Run a compiled CuTe DSL function on CPU tensors, in place, and report instructions, seconds and warnings.
 
@@ -37,17 +43,29 @@ def replay(
     memory = GlobalMemory()
     for number, argument in enumerate([*args, *buffers]):
         register_tensors(memory, argument, f"argument {number}")
-    captured = capture(compiled, *args)
+    captured = capture(compiled, *(_as_runtime_tensor(a) for a in args))
     report: Report | None = None
     for launch in captured.launches:
-        function = captured.module.entries[launch.kernel]
-        one = run_grid(
-            captured.module, function, _geometry(launch), list(launch.params), memory, schedule=schedule, seed=seed,
-            provenance=provenance, options=frozenset(options), wave_ctas=wave_ctas, progress=progress,
-        )  # fmt: skip
+        function, geometry = captured.module.entries[launch.kernel], _geometry(launch)
+        bar = progress or Bar(math.prod(launch.grid))
+        settings: dict[str, Any] = {
+            "schedule": schedule, "seed": seed, "provenance": provenance, "options": frozenset(options),
+            "wave_ctas": wave_ctas, "progress": bar,
+        }  # fmt: skip
+        where = (captured.module, function, geometry, list(launch.params), memory)
+        one = run_grid(*where, **settings) if jobs == 1 else run_in_processes(*where, jobs, **settings)
         report = one if report is None else report.then(one)
     assert report is not None
     return report
+
+
+def _as_runtime_tensor(argument: Any) -> Any:
+    """A numpy array as the runtime tensor that compiled code takes; everything else as it is."""
+    if not isinstance(argument, np.ndarray):
+        return argument
+    from cutlass.cute.runtime import from_dlpack
+
+    return from_dlpack(argument)
 
 
 def _geometry(launch: Launch) -> Geometry:
@@ -102,3 +120,13 @@ def _flat(value: Any) -> list[Any]:
     if isinstance(value, (tuple, list)):
         return [leaf for item in value for leaf in _flat(item)]
     return [value]
+
+
+class _CallableModule(types.ModuleType):
+    """`layoutlab.replay` is the function to its callers, and the module that holds it to the import system."""
+
+    def __call__(self, *args: Any, **options: Any) -> Report:
+        return replay(*args, **options)
+
+
+sys.modules[__name__].__class__ = _CallableModule

@@ -27,6 +27,13 @@ FACTS: dict[str, dict[str, int]] = {
     "TMA boxes": {"H200": 140},
     "TMA, what the driver refuses": {"H200": 33},
     "cp.async": {"H200": 96},
+    "copy atoms": {"CuTe DSL": 362},
+    "tiled copies": {"CuTe DSL": 308},
+    "tiled copies, swizzled": {"CuTe DSL": 132},
+    "Tensor Memory copies": {"CuTe DSL": 558},
+    "stores of an epilogue": {"CuTe DSL": 362},
+    "tiled MMAs": {"CuTe DSL": 601},
+    "copies of operands, retile": {"CuTe DSL": 576},
     "shared-memory wavefronts": {"H200": 2241},
 }
 """fact -> witness -> cases compared, all of which agree."""

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  (lines of PTX)
 """Small PTX programs: what a test states of an instruction, wrapped into a kernel."""
 
 from __future__ import annotations

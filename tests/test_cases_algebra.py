@@ -75,6 +75,18 @@ def test_values_inside_of_the_layout_that_the_dsl_gets_wrong() -> None:
         ll.composition(a, b)
 
 
+def test_carries_that_cancel() -> None:
+    a = Layout(
+        (4, 3, 1 << 40), (1, 0, 4)
+    )  # 6 = (2,1,0) moves two digits, and each carry takes back what the other adds
+    assert [a(6 * i) for i in range(6)] == [0, 2, 4, 6, 8, 10]
+    assert str(ll.composition(a, Layout(1 << 40, 6))) == "1099511627776:2"
+    wide = Layout((1 << 30, 3, 1 << 20), (1, 0, 1 << 30))
+    with pytest.raises(LayoutError, match="is not known: carries cancel for more than 65536 steps"):
+        ll.composition(wide, Layout(1 << 20, 3 << 29))
+    assert str(ll.composition(wide, Layout(1 << 10, 3 << 29))) == "1024:536870912"
+
+
 def test_coordinates_and_modes() -> None:
     identity = ll.make_identity_layout((4, 8))
     assert str(ll.composition(identity, Layout((2, 4), (2, 4)))) == "(2,4):(2@0,1@1)"

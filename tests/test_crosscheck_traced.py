@@ -33,6 +33,11 @@ def test_every_kind_of_variant_has_the_models_maps_and_verdict():
     ]
     variants += [{"base": 528, "write_swizzle": swizzle, "k_order": "012"} for swizzle in swizzles]
     variants += [{"base": 528, "store": store} for store in STORES]
+    variants += [
+        {"store": "tiled_copy_c", "write_swizzle": swizzle, "kv": kv, "head_dim": head_dim, "k_order": order}
+        for swizzle in swizzles
+        for kv, head_dim, order in ((64, 128, "012"), (64, 256, "012"), (128, 256, "012"), (128, 256, "021"))
+    ]
     variants.append({"first_warp": 1})
     verdicts = set()
     for settings, trace in zip(variants, trace_many(variants), strict=True):
@@ -45,7 +50,7 @@ def test_every_kind_of_variant_has_the_models_maps_and_verdict():
         ]
         assert told[0] == told[1], settings
         verdicts.add(tuple(verdict for _, verdict, _ in told[0]))
-    assert len(variants) == 90
+    assert len(variants) == 106
     assert len(verdicts) > 4  # proved ones, and refutations of several kinds
 
 

@@ -217,6 +217,32 @@ def test_spaces_that_do_not_meet_are_refused() -> None:
         draw(ll.Handoff(P, writer=writer, reader=ll.umma_a_tmem(P)), format="svg")
 
 
+def test_tma_writes_boxes() -> None:
+    picture = picture_of(named("sV")())
+    assert picture.panels[0].title == "written: tile V, by TMA, each cell its box and element"
+    assert "warp" not in picture.items and "instruction" not in picture.items
+    cells = read_svg(rendered(picture, "svg"))
+    for n in range(128):
+        for k in range(128):  # boxes of 64 n x 128 k, n contiguous
+            assert cells[n, k] == [f"B{n // 64}", f"E{n % 64 + 64 * k}"]
+    memory = read_svg(rendered(picture, "svg"), "memory")
+    for n in range(128):
+        for k in range(128):
+            byte = swizzled(n // 64 * 16384 + k * 128 + n % 64 * 2)
+            assert memory[byte // 128, byte % 128 // 2] == [f"n{n}", f"k{k}"]
+    heavy = picture.panel("reader")
+    assert heavy.row_axis.heavy[:3] == heavy.col_axis.heavy[:3] == (0, 8, 16)
+
+
+@pytest.mark.parametrize("name", ["sP", "tP", "sQ", "sK", "sV", "oRescale", "epilogue"])
+def test_every_handoff_of_the_catalogue_is_drawn(name: str) -> None:
+    picture = picture_of(named(name)())
+    assert [panel.name for panel in picture.panels] == ["tile", "memory", "reader"]
+    assert sum(picture.items["wrong"]) == 0 and ": proved" in picture.title
+    for format in ("svg", "html", "txt"):
+        assert len(rendered(picture, format)) < 1_500_000
+
+
 @pytest.mark.parametrize("route", ["composition", "tiled_copy_d", "tiled_copy_c", "composition_raw"])
 def test_every_route_is_drawn(route: str) -> None:
     h = named("sP")(store=route)
@@ -306,6 +332,24 @@ def test_tiled_mmas_are_drawn_as_the_dsl_has_them() -> None:
             }  # fmt: skip
             rows = zip(items["operand"], items["thread"], items["value"], items[axes[0]], items[axes[1]], strict=True)
             assert {(t, v, x, y) for o, t, v, x, y in rows if o == number} == expected, (facts["printed"], letter)
+
+
+def test_a_tiled_copy_over_a_nested_accumulator_shows_rows_and_columns() -> None:
+    cells = read_svg(draw((PRINTED / "tiled_copy_store_d.txt").read_text(), format="svg"))
+    assert cells == {(m, n): [f"T{m}", f"V{n}"] for m in range(128) for n in range(32)}
+
+
+def test_both_sides_of_a_tiled_copy_are_drawn() -> None:
+    svg = draw((PRINTED / "tiled_copy_tmem_load.txt").read_text(), format="svg")
+    source, destination = read_svg(svg, "source"), read_svg(svg, "destination")
+    assert destination == {(m, n): [f"T{m}", f"V{n}"] for m in range(128) for n in range(32)}
+    assert {cell[0] for (m, _), cell in source.items() if m // 32 == 1} == {"T32"}  # a warp reads its lanes as one
+
+
+def test_a_copy_atom_shows_both_sides_of_its_instruction() -> None:
+    svg = draw((PRINTED / "copy_atom_tmem_load.txt").read_text(), format="svg")
+    assert read_svg(svg, "destination") == {(t, v): [f"T{t}", f"V{v}"] for t in range(32) for v in range(32)}
+    assert {cell[0] for cell in read_svg(svg, "source").values()} == {"T0"}  # one of the 32 that ask together
 
 
 @pytest.mark.parametrize("path", sorted(PRINTED.glob("*.txt")), ids=lambda p: p.stem)
@@ -562,7 +606,7 @@ def test_the_command_writes_what_the_suffix_says(tmp_path: Path, capsys: pytest.
     ("arguments", "status", "message"),
     [
         (["sP", "-o", "x.bmp"], 2, "the suffix .bmp names no format: svg, html, txt, tex, gv, dot"),
-        (["sQ"], 1, "sQ"),
+        (["sX"], 1, "sX"),
         (["sP", "--set", "kv=65"], 1, "kv=65"),
         (["(4,2):(1,4)", "--set", "kv=64"], 1, "--set is for handoffs"),
         (["(4,2):(1,4)", "--tile", "4by2"], 1, "rows x columns"),
@@ -597,6 +641,8 @@ def test_objects_draw_themselves_in_notebooks() -> None:
     h = named("sP")(kv=64)
     for thing in (ll.Layout((4, 2)), ll.parse("S<3,3,3> o 0 o (8,64):(64,1)"), ll.Swizzle(3, 3, 3)):
         assert thing._repr_svg_().startswith("<svg")
+    for printed in ("tiled_copy", "tiled_mma_sm80", "copy_atom", "smem_tensor_stage"):
+        assert ll.parse((PRINTED / f"{printed}.txt").read_text())._repr_svg_().startswith("<svg")
     assert repr_svg(h) is None  # three panels of 8192 cells: too large to read
     P = ll.Tile("P", m=8, k=8, bits=16)
     small = ll.Handoff(P, writer=ll.store("(8,8):(1,8)", ll.smem("(8,8):(8,1)", over=P), bits=16), reader="(8,8):(8,1)")

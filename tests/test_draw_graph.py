@@ -37,17 +37,19 @@ def test_a_handoff_is_a_writer_a_buffer_and_a_reader() -> None:
     assert len(nodes) == 3 and len(edges) == 2
     (writer, buffer, stored), (again, reader, said) = edges
     assert buffer == again
-    assert "tcgen05.ld.32x32b.x32" in nodes[writer] and "T0 to T127" in nodes[writer]
+    assert nodes[writer].split("\n") == ["Softmax threads", "threads T0 to T127"]
     assert "sP in shared memory" in nodes[buffer] and "32768 bytes" in nodes[buffer]
-    assert "the MMA" in nodes[reader]
-    assert "16-bit stores of P" in stored and said == "proved"
+    assert nodes[reader] == "the PV MMA"
+    assert stored.split("\n") == ["tcgen05.ld.32x32b.x32", "16-bit stores at the owner's coordinates"]
+    assert said.split("\n") == ["tcgen05.mma operand A, K-major", "proved"]
 
 
 def test_a_refuted_handoff_says_its_counterexample() -> None:
     source = graph_of([named("sP")(write_swizzle="none")])
     _, edges = parsed(source)
     said = " ".join(edges[1][2].split())
-    assert said == "REFUTED T1 V0 (m=1, k=0) writes byte 128; the MMA reads that element at byte 144"
+    where = "T1 V0 (m=1, k=0) writes byte 128; the MMA reads that element at byte 144"
+    assert said == f"tcgen05.mma operand A, K-major REFUTED {where}"
     assert "style=bold" in source
 
 
@@ -57,6 +59,18 @@ def test_handoffs_that_share_a_thread_or_a_buffer_are_joined() -> None:
     buffers = [label for label in nodes.values() if "shared memory" in label]
     assert len(buffers) == 2 and len(edges) == 6
     assert sum("REFUTED" in label for _, _, label in edges) == 1
+
+
+def test_a_kernels_handoffs_meet_in_its_units() -> None:
+    names = ("sQ", "sK", "tP", "sV", "oRescale", "epilogue")
+    nodes, edges = parsed(graph_of([named(name)() for name in names]))
+    label = {node: text.split("\n")[0] for node, text in nodes.items()}
+    flows = {(label[tail], label[head]) for tail, head, _ in edges}
+    assert {("sQ in shared memory", "the QK MMA"), ("sK in shared memory", "the QK MMA")} <= flows
+    assert {("tP in Tensor Memory", "the PV MMA"), ("sV in shared memory", "the PV MMA")} <= flows
+    assert {("Q in global memory", "TMA"), ("TMA", "sQ in shared memory"), ("TMA", "sV in shared memory")} <= flows
+    assert ("the TMA store", "C in global memory") in flows
+    assert len({node for node, text in label.items() if text == "TMA"}) == 1
 
 
 def test_names_cannot_break_the_graph() -> None:
@@ -125,8 +139,8 @@ def test_a_wrong_element_says_where_it_is_read() -> None:
     stops = journey([named("sP")(write_swizzle="none")], "P[1,0]")
     assert not stops[0].places[0].right
     text = journey_text(stops, "P[1,0]")
-    assert "byte 128, bank 0 → READ AT byte 144, bank 4" in text
-    assert "READ AT byte 144" in journey_graph(stops, "P[1,0]")
+    assert "byte 128, bank 0 → the PV MMA, step 0, which READS AT byte 144, bank 4" in text
+    assert "READS AT byte 144" in journey_graph(stops, "P[1,0]")
 
 
 def test_an_element_passes_through_the_rows_that_it_is_made_of() -> None:
@@ -142,6 +156,29 @@ def test_an_element_passes_through_the_rows_that_it_is_made_of() -> None:
     assert [stop.count for stop in stops] == [16, 16, 1]
     assert [p.coordinate for p in stops[0].places] == ["m=5, k=0", "m=5, k=15"]
     assert "… 14 more" in journey_text(stops, "O[5,3]")
+
+
+def test_an_element_of_o_through_the_attention_kernel(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["draw", "attention", "--element", "O[5,17]"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.strip() for line in lines if line.strip().startswith("tile")] == [
+        "tile Q: m = 5, k = 0 to 127",
+        "tile K: n = 0 to 127, k = 0 to 127",  # all of K: its n is a key, not a column of O
+        "tile P: m = 5, k = 0 to 127",
+        "tile V: n = 17, k = 0 to 127",
+        "tile O: m = 5, n = 17",
+        "tile C: m = 5, n = 17",
+    ]
+    byte = swizzled(5 * 128)  # Q[5, 0] in a K-major operand of 128-byte rows
+    assert f"(m=5, k=0) global memory → TMA box 0 element 320 → byte {byte}, bank" in "\n".join(lines)
+    assert "T5 V0 of warp 0 → lane 5 column 32 → the PV MMA, step 0" in "\n".join(lines)
+    assert lines[-1].endswith("the TMA store → global memory")
+    assert main(["draw", "attention", "--set", "p=smem", "--element", "P[5,17]"]) == 0
+    assert f"byte {swizzled(5 * 128 + 34)}, bank" in capsys.readouterr().out
+    assert main(["draw", "attention", "--set", "p=rmem", "--element", "P[5,17]"]) == 1
+    assert "p=rmem is not one of tmem, smem" in capsys.readouterr().err
+    assert main(["draw", "attention"]) == 1
+    assert "-o FILE.gv draws their graph" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -160,7 +197,7 @@ def test_journeys_that_there_are_not(element: str, message: str) -> None:
 
 def test_the_command_tells_a_journey(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["draw", "sP", "--element", "P[5,17]"]) == 0
-    assert "T5 V17 of warp 0 → byte 754, bank 28 → read there" in capsys.readouterr().out
+    assert "T5 V17 of warp 0 → byte 754, bank 28 → the PV MMA, step 1" in capsys.readouterr().out
     assert main(["draw", "sP", "--element", "P[5,17]", "-o", str(tmp_path / "way.svg")]) == 0
     assert "byte 754" in (tmp_path / "way.svg").read_text()
     assert main(["draw", "sP", "--element", "P[5,17]", "-o", str(tmp_path / "way.html")]) == 1

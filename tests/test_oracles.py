@@ -41,6 +41,7 @@ OPERATIONS = [
     "recast_layout",
 ]
 REGROUPS = {f"{how}_{what}": f"logical_{what}" for how in ("zipped", "tiled", "flat") for what in ("divide", "product")}
+REGROUPS |= {"blocked_product": "logical_product", "raked_product": "logical_product"}
 LACKS = {
     "dsl": set[str](),
     "pycute": {

@@ -249,7 +249,10 @@ def test_mixed_precision(kind):
     c = RNG.standard_normal(64).astype(np.float32)
     codes = [x.view(np.uint16) for x in (a, b)]
     got = lanes(f"fma.rn.f32.{kind} d, a0, a1, a2;", [*codes, c], np.float32)
-    want = [rounded(Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z)), "rn") for x, y, z in zip(a, b, c, strict=True)]
+    want = [
+        rounded(Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z)), "rn")
+        for x, y, z in zip(a, b, c, strict=True)
+    ]
     assert got.tolist() == want
     got = lanes(f"sub.f32.{kind} d, a0, a1;", [codes[0], c], np.float32)
     assert (got == a.astype(np.float32) - c).all()
@@ -291,7 +294,7 @@ def test_functions(text, function):
 COMPARISONS = {
     "eq": lambda a, b: a == b, "ne": lambda a, b: a != b and not (math.isnan(a) or math.isnan(b)),
     "lt": lambda a, b: a < b, "ge": lambda a, b: a >= b,
-    "equ": lambda a, b: not (a < b or a > b), "neu": lambda a, b: not a == b, "ltu": lambda a, b: not a >= b,
+    "equ": lambda a, b: not (a < b or a > b), "neu": lambda a, b: a != b, "ltu": lambda a, b: not a >= b,
     "leu": lambda a, b: not a > b, "gtu": lambda a, b: not a <= b, "geu": lambda a, b: not a < b,
     "num": lambda a, b: not (math.isnan(a) or math.isnan(b)), "nan": lambda a, b: math.isnan(a) or math.isnan(b),
 }  # fmt: skip

@@ -1,8 +1,10 @@
+# ruff: noqa: E501  (lines of PTX)
 """The real P handoff kernel, compiled by CuTe DSL without a GPU and run on the CPU."""
 
 from __future__ import annotations
 
 import ctypes
+import io
 from functools import cache
 
 import ml_dtypes
@@ -13,7 +15,12 @@ from layoutlab.cutedsl.capture import capture, elf_symbols
 from layoutlab.errors import LayoutError
 from layoutlab.kernels.p_handoff import compile_kernel, pointers
 from layoutlab.kernels.p_settings import PSettings
-from layoutlab.ptx.parse import PtxError
+from layoutlab.ptx.machine import run_grid
+from layoutlab.ptx.memory import GlobalMemory
+from layoutlab.ptx.parallel import run_in_processes
+from layoutlab.ptx.parse import PtxError, parse_module
+from layoutlab.ptx.progress import Bar
+from layoutlab.ptx.state import Geometry
 from layoutlab.replay import replay, tensor_extent
 
 DTYPES = {
@@ -111,7 +118,9 @@ def test_the_writer_of_a_byte():
     writer = record.shared_writer(0, byte)
     assert writer.thread == 5 and writer.opcode.startswith("st.shared") and writer.cta == 0
     stores = record.stores_to("shared", "st.shared")
-    assert any(s.thread[i] == 5 and s.address[i] <= byte < s.address[i] + s.width for s in stores for i in range(len(s.thread)))
+    assert any(
+        s.thread[i] == 5 and s.address[i] <= byte < s.address[i] + s.width for s in stores for i in range(len(s.thread))
+    )
     assert record.shared_writer(0, 0) is None
 
 
@@ -121,7 +130,9 @@ def test_a_store_keeps_what_each_thread_wrote():
     s, _, _ = operands(settings)
     record = run(settings, provenance=True)[2].provenance
     first = record.reads_of("A")[0].time
-    stores = [x for x in record.stores_to("shared", "st.shared") if x.time < first and len(set(x.address.tolist())) == 1]
+    stores = [
+        x for x in record.stores_to("shared", "st.shared") if x.time < first and len(set(x.address.tolist())) == 1
+    ]
     rows = sum(np.array_equal(x.data.copy().view(ml_dtypes.bfloat16).astype(np.float32)[np.argsort(x.thread)], s[:, v : v + 1])
                for v, x in enumerate(stores[-64:]))  # fmt: skip
     assert rows == 64
@@ -131,7 +142,11 @@ def test_tensor_memory_has_writers_too():
     record = run(PSettings(kv=64), provenance=True)[2].provenance
     loads = record.reads_of("tmem.load")
     first = loads[0]
-    assert first.location.shape == (32, 32, 3) and first.location[3, 7].tolist() == [3, int(first.location[0, 0, 1]) + 7, 0]
+    assert first.location.shape == (32, 32, 3) and first.location[3, 7].tolist() == [
+        3,
+        int(first.location[0, 0, 1]) + 7,
+        0,
+    ]
     writer = record.tmem_writer(0, 3, int(first.location[3, 7, 1]))
     assert writer is not None and writer.opcode.startswith(("tcgen05.st", "tcgen05.mma"))
     assert record.reads_of("D")[0].space == "tmem"
@@ -175,3 +190,70 @@ def test_a_pointer_to_nowhere_is_named():
     where = pointers(settings, s.ctypes.data, v.ctypes.data, o.ctypes.data)
     with pytest.raises(PtxError, match=r"ld\.global.*touches .* bytes at global address"):
         replay(compiled(settings), *where, buffers=[s, o])
+
+
+# -- several CTAs, several processes ------------------------------------------------------------------------------------
+
+SQUARES = """.version 8.8
+.target sm_100a
+.address_size 64
+.entry squares(.param .u64 x)
+{ .reg .b32 %r<5>; .reg .b64 %rd<3>; .reg .pred %p<2>;
+  ld.param.u64 %rd1, [x]; mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mov.u32 %r3, %tid.x; mad.lo.u32 %r1, %r1, %r2, %r3;
+  mad.wide.u32 %rd2, %r1, 4, %rd1; ld.global.u32 %r4, [%rd2]; mul.lo.u32 %r4, %r4, %r4; st.global.u32 [%rd2], %r4; ret; }
+"""
+
+
+def squares(jobs, ctas=24):
+    x = aligned((ctas * 64,), np.uint32)
+    x[:] = np.arange(x.size)
+    module = parse_module(SQUARES)
+    memory = GlobalMemory()
+    memory.register("x", x.ctypes.data, x.nbytes, x)
+    done = []
+    where = (
+        module,
+        module.entries["squares"],
+        Geometry((ctas, 1, 1), (64, 1, 1), 0),
+        [x.ctypes.data.to_bytes(8, "little")],
+    )
+    if jobs == 1:
+        report = run_grid(*where, memory, progress=done.append, wave_ctas=5)
+    else:
+        report = run_in_processes(*where, memory, jobs, progress=done.append)
+    return x, report, done
+
+
+def test_processes_share_the_ctas():
+    alone, one, _ = squares(1)
+    together, two, done = squares(2)
+    assert np.array_equal(alone, np.arange(alone.size, dtype=np.uint32) ** 2) and np.array_equal(alone, together)
+    assert one.instructions == two.instructions and done[-1] == 24 and done == sorted(done)
+
+
+def test_progress_counts_ctas():
+    assert squares(1)[2] == [5, 10, 15, 20, 24]
+
+
+def test_provenance_stays_in_one_process():
+    with pytest.raises(PtxError, match="one process"):
+        run_in_processes(None, None, None, [], None, 2, provenance=True)
+
+
+def test_the_bar_keeps_quiet_off_a_terminal():
+    stream = io.StringIO()
+    Bar(10, stream, patience=0.0)(10)
+    assert stream.getvalue() == ""
+    stream.isatty = lambda: True
+    Bar(10, stream, patience=0.0)(10)
+    assert "10 of 10 CTAs" in stream.getvalue() and stream.getvalue().endswith("\n")
+
+
+def test_the_package_offers_replay():
+    import layoutlab
+
+    assert callable(layoutlab.replay)
+    s, v, o = operands(PSettings(kv=64))
+    where = pointers(PSettings(kv=64), s.ctypes.data, v.ctypes.data, o.ctypes.data)
+    layoutlab.replay(compiled(PSettings(kv=64)), *where, buffers=[s, v, o])
+    assert np.array_equal(o, s @ v.astype(np.float32))

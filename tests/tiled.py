@@ -16,6 +16,7 @@ import layoutlab
 import layoutlab.tv
 from layoutlab import ComposedLayout, Layout, LayoutError, Swizzle, make_identity_layout
 from layoutlab.atoms.mma import mma_sync, wgmma
+from layoutlab.int_tuple import map_leaves
 
 SCRIPT = Path(__file__).parent / "oracles" / "dsl_tiled.py"
 
@@ -74,7 +75,8 @@ OURS = {
     "S": lambda bits, base, shift, offset, outer: ComposedLayout(Swizzle(bits, base, shift), offset, outer),
     "T": lambda layout, bits=None: layout,
     "TM": lambda layout, bits: layout,
-    "I": lambda shape: ComposedLayout(None, (0,) * len(shape), make_identity_layout(shape)),
+    "R": lambda shape: Layout(shape),
+    "I": lambda shape: ComposedLayout(None, map_leaves(lambda _: 0, shape), make_identity_layout(shape)),
     "mma_sync": mma_sync,
     "wgmma": wgmma,
 }
@@ -105,6 +107,6 @@ def stripped(text: str) -> str:
     >>> stripped("tensor<ptr<f32, smem, align<4>> o S<4,0,6> o 65 o (8,2):(8,512)>"), stripped("tensor<5 o 8:1>")
     ('S<4,0,6> o 65 o (8,2):(8,512)', '5 o 8:1')
     """
-    if found := re.fullmatch(r"tensor<(?:ptr<.*?>> o )?(.*)>", text, re.S):
+    if found := re.fullmatch(r"tensor<(?:ptr<(?:[^<>]|<[^<>]*>)*> o )?(.*)>", text, re.S):
         text = found[1]
     return text.replace(", ", ",") if "\n" not in text else text

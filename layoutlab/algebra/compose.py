@@ -182,7 +182,10 @@ class Digits:
             left, step = left // linear, step * linear
 
     def linear(self, extent: Any, step: Any) -> int | None:
-        """The first c at which A(c step) is not c A(step); None when there is none below the extent."""
+        """The first c at which A(c step) is not c A(step); None when there is none below the extent.
+
+        Carries into several digits may cancel. They repeat after the largest weight, so that is as far as to look.
+        """
         moves = [(n, j, rest) for n, j in self.jumps if (rest := self._rest(step, n)) != 0]
         if not moves:
             return None
@@ -190,24 +193,31 @@ class Digits:
         first = min(-(-n // rest) for n, _, rest in moves)
         if known and first >= extent:
             return None
-        for c in range(first, min(extent, first + ENUMERATED) if known else first + 1):
-            if _sum((c * rest // n, j) for n, j, rest in moves) or self.layout.symbolic():
+        if self.layout.symbolic():
+            return int(first)
+        period = max(n for n, _, _ in moves) + 1
+        end = min(extent, period) if known else period
+        for c in range(first, min(end, first + ENUMERATED)):
+            if _sum((c * rest // n, j) for n, j, rest in moves):
                 return c
-        if known and extent <= first + ENUMERATED:
+        if end <= first + ENUMERATED:
             return None
         raise NotKnown(f"carries cancel for more than {ENUMERATED} steps of {step}, too many to try them all")
 
     def check_sum(self, leaves: Sequence[Leaf]) -> None:
-        """Refuses leaves over which the layout does not add up."""
+        """Refuses leaves, each linear by itself, over which the layout does not add up."""
+        moving = [leaf for leaf in leaves if leaf[0] != 1 and any(self._rest(leaf[1], n) != 0 for n, _ in self.jumps)]
+        if len(moving) < 2:
+            return
         carries = [(n, j, carry) for n, j in self.jumps if (carry := self._carry(leaves, n)) != 0]
         if not carries:
             return
         wrong = len(carries) == 1 or self.layout.symbolic() or bool(_sum((c, j) for _, j, c in carries))
-        count = product(tuple(s for s, _ in leaves))
+        count = product(tuple(s for s, _ in moving))
         if not wrong and (not isinstance(count, int) or count > ENUMERATED):
             raise NotKnown(f"carries into {len(carries)} modes may cancel, and {count} indices are too many to try")
-        if wrong or any(self._carried(coord, leaves) for coord in every(*(range(s) for s, _ in leaves))):
-            text = " and ".join(f"{s}:{d}" for s, d in leaves if s != 1)
+        if wrong or any(self._carried(coord, moving) for coord in every(*(range(s) for s, _ in moving))):
+            text = " and ".join(f"{s}:{d}" for s, d in moving)
             raise NoLayout(f"do not add up: together {text} carry past the extent {carries[0][0]}")
 
     def _rest(self, step: Any, weight: Any) -> Any:
@@ -363,7 +373,7 @@ def _check(a: Layout, b: Layout, result: Layout) -> None:
         return
     ends = [w * (s - 1) for w, s in zip(flatten(compact_col_major(b.shape)), flatten(b.shape), strict=True)]
     last = size - 1
-    for i in {*range(min(last, 16) + 1), *ends, last, last // 2, last // 3}:
+    for i in {*range(min(last, 8) + 1), *ends, last, last // 2, last // 3}:
         want, got = evaluate(a, b(i)), result(i)
         if amounts(want) != amounts(got):
             raise LayoutError(f"{a} o {b} was computed as {result}, which gives {got} at {i}: a fault of layoutlab")

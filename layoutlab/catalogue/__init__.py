@@ -8,7 +8,9 @@ True
 from __future__ import annotations
 
 from layoutlab.catalogue.epilogue import epilogue
+from layoutlab.catalogue.ldsm import ldsm
 from layoutlab.catalogue.orescale import oRescale
+from layoutlab.catalogue.rs_reuse import rs_reuse
 from layoutlab.catalogue.sk import sK
 from layoutlab.catalogue.sp import sP
 from layoutlab.catalogue.sp90 import sP90
@@ -16,13 +18,13 @@ from layoutlab.catalogue.sq import sQ
 from layoutlab.catalogue.sv import sV
 from layoutlab.catalogue.tp import tP
 from layoutlab.errors import LayoutError
-from layoutlab.handoff.core import HandoffFunction
+from layoutlab.handoff.core import Handoff, HandoffFunction
 from layoutlab.handoff.settings import nearest
 
-__all__ = ["CATALOGUE", "epilogue", "named", "oRescale", "sK", "sP", "sP90", "sQ", "sV", "tP"]
+__all__ = ["CATALOGUE", "epilogue", "ldsm", "named", "oRescale", "rs_reuse", "sK", "sP", "sP90", "sQ", "sV", "tP"]
 
 CATALOGUE: dict[str, HandoffFunction] = {
-    function.__name__: function for function in (sP, sP90, tP, sQ, sK, sV, oRescale, epilogue)
+    function.__name__: function for function in (sP, tP, sQ, sK, sV, oRescale, epilogue, ldsm, rs_reuse, sP90)
 }
 
 
@@ -33,3 +35,12 @@ def named(name: str) -> HandoffFunction:
             f"no handoff is called {name}{nearest(name, list(CATALOGUE))} (there are: {', '.join(CATALOGUE)})"
         )
     return CATALOGUE[name]
+
+
+def of_catalogue(h: Handoff) -> bool:
+    """Whether one of these functions made the handoff; a user's own of the same name is another.
+
+    >>> of_catalogue(named("sP")(kv=64))
+    True
+    """
+    return h.name in CATALOGUE and h.settings is CATALOGUE[h.name].settings

@@ -2,6 +2,8 @@
 
     D in TMEM -> tcgen05.ld -> registers, converted -> st.shared -> sC, a buffer for each sub-tile -> TMA -> global
 
+or, of a load by 16x256b, stmatrix in place of st.shared.
+
 The shared-memory store is built from the load (`make_tiled_copy_D`): each register goes where the load's own partition
 has its element. A store built from another load moves every element that the two disagree on.
 
@@ -21,7 +23,7 @@ from typing import Literal
 
 from layoutlab.catalogue.loaded import SWIZZLES, TmaSwizzle
 from layoutlab.errors import LayoutError
-from layoutlab.handoff import Handoff, Tile, handoff, smem, store, tcgen05_ld, tma_store
+from layoutlab.handoff import Handoff, Tile, handoff, smem, stmatrix, store, tcgen05_ld, tma_store
 from layoutlab.handoff.operand import SmemOperand
 from layoutlab.layout import Layout
 from layoutlab.swizzle import ComposedLayout
@@ -41,6 +43,7 @@ def epilogue(
     dtype: Literal["bf16", "f16", "f32"] = "bf16",
     load: Load = "widest",
     store_as: Literal["paired", "32x32b.x32", "16x256b.x2", "16x256b.x4"] = "paired",
+    route: Literal["vector", "stmatrix"] = "vector",
     bits: Literal[16, 32, 64, 128] = 128,
     tma_swizzle: TmaSwizzle = "matching",
     first_warp: Literal[0, 1, 4] = 0,
@@ -58,10 +61,25 @@ def epilogue(
 
     widest = f"32x32b.x{min(WIDEST, width & -width)}"
     owner = tcgen05_ld(widest if load == "widest" else load).over(C, first_warp=first_warp)
+    if route == "stmatrix" and (C.bits != 16 or not load.startswith("16x256b") or store_as != "paired"):
+        raise LayoutError(f"stmatrix stores 16-bit elements that 16x256b loaded, not {C.bits}-bit ones by load={load}")
     through = None if store_as == "paired" else tcgen05_ld(store_as).over(C).layout
     swizzle = operand.swizzle_bytes if tma_swizzle == "matching" else SWIZZLES[tma_swizzle]
+    if route == "stmatrix":
+        writer = stmatrix(owner, sC, rows=_rows(int(load.split("x")[-1]), covered))
+    else:
+        writer = store(owner, sC, bits=bits, through=through)
     return Handoff(
         C,
-        writer=store(owner, sC, bits=bits, through=through),
+        writer=writer,
         reader=tma_store(sC, box={"n": operand.atom, "m": ROWS}, swizzle=swizzle),
     )
+
+
+def _rows(repeat: int, columns: int) -> Layout:
+    """(thread, instruction) -> row's first element: four 8x8 matrices, in the order of the loads' registers.
+
+    A load by 16x256b.xR gives a thread 8 R columns of rows 8 apart, then the rows 16 further, then the next columns.
+    """
+    across, steps = repeat // 2, columns // (8 * repeat)
+    return Layout(((16, 2, 4), (across, 2, steps)), ((1, 8 * ROWS, 32), (16 * ROWS, 16, 8 * repeat * ROWS)))

@@ -30,9 +30,9 @@ def find(target: str) -> list[HandoffFunction]:
 
     >>> [function.__name__ for function in find("sP")]
     ['sP']
-    >>> find("sQ")
+    >>> find("epilog")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    layoutlab.errors.LayoutError: no handoff is called sQ; did you mean sP? There are: sP; or a file, FILE.py[:NAME]
+    layoutlab.errors.LayoutError: no handoff is called epilog; did you mean epilogue? There are: sP, ..., FILE.py[:NAME]
     """
     path, _, name = target.partition(".py:") if ".py:" in target else (target, "", "")
     if not target.endswith(".py") and not name and not path.endswith(".py"):

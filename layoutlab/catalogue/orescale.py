@@ -1,6 +1,6 @@
 """oRescale: correction threads multiply O in Tensor Memory when a row's maximum grew (SM100 attention).
 
-    O in TMEM -> tcgen05.ld -> registers, times the row's factor -> tcgen05.st -> O, same place -> tcgen05.mma adds to it
+    O in TMEM -> tcgen05.ld -> registers, times the row's factor -> tcgen05.st -> O, same place -> the MMA adds to it
 
 Every element has to come back to where it was taken from: so the load and the store must be a pair. A thread multiplies
 by one factor, its row's, so it must hold one row: 32x32b gives it that, the shapes of 16 lanes give it several.

@@ -69,13 +69,16 @@ def _writer(route: str, owner: Owner, sP: Smem, sP_2d: Layout, load: int, head_d
     # make_tiled_copy_C: the MMA has one thread, so every thread claims all of its (rows, head_dim) tile from the first
     # element on. It holds `columns` values, which go to the first places that it claims.
     claimed = Layout((1, rows * head_dim), (0, 1))
-    if head_dim == 2 * columns and sP.swizzle and sP.swizzles == "offsets" and sP_2d[1].depth() < 2:
+    beyond = sP_2d[1].leaves()[-1][1]  # the step of k where the tile goes on beyond P
+    if head_dim == 2 * columns and sP.swizzle and sP.swizzles == "offsets" and beyond < sP_2d[0].stride:
         return _store_folded(owner, sP, sP_2d)
     return store(owner, sP, bits=element, through=Layout((rows, columns), (claimed[0].stride, claimed[1].stride)))
 
 
 def _store_folded(owner: Owner, sP: Smem, sP_2d: Layout) -> Writer:
     """The claim of a tile twice as wide as P, as CuTe DSL 4.8.1 partitions P's swizzled offsets by it.
+
+    That it does so here and not for other tiles is what its printed partitions show, of all settings.
 
     It folds the swizzle into strides, one for each power of two of m, and adds what the swizzle would xor: the
     partition that it prints has the strides (64,144,1024) for m of (2,8,8), and 64 + 4 * 144 carries where m = 9.

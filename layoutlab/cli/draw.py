@@ -21,11 +21,22 @@ examples:
   layoutlab draw attention -o attention.gv                            a whole kernel's
   layoutlab draw attention --element 'O[5,17]'                        one element's way through a kernel
 
-WHAT is a handoff's name, FILE.py[:NAME], a kernel, an instruction, an expression, or - for printed text on stdin.
+WHAT is a handoff's name, FILE.py[:NAME], a kernel (attention), an instruction, an expression, or - for stdin.
 colours: thread, value, warp, instruction, byte, bank, chunk, step, a coordinate; 'k//8' colours eight columns alike.
 """
 
 GRAPHS = ("gv", "dot")
+
+KERNELS = {
+    "attention": {
+        "sQ": ("query", "dim"), "sK": ("key", "dim"), "tP": ("query", "key"), "sP": ("query", "key"),
+        "sV": ("column", "key"), "oRescale": ("query", "column"), "epilogue": ("query", "column"),
+    }
+}  # fmt: skip
+"""The handoffs of the kernels in kernels/, in the order in which they come, and what their coordinates mean there."""
+
+LEFT_OUT = {"tmem": "sP", "smem": "tP"}
+"""Of the two ways of P, the one that a kernel does not take: --set p=smem."""
 
 
 def add(subparsers: Any) -> None:
@@ -115,7 +126,9 @@ def _draw_graph(args: Any, format: str) -> int:
 def _journey(args: Any, format: str) -> str:
     from layoutlab.draw.journey import journey, journey_graph, journey_text
 
-    stops = journey([made for what in args.what for made in _handoffs(what, args.set)], args.element)
+    made = [h for what in args.what for h in _handoffs(what, args.set)]
+    kernel = KERNELS.get(args.what[0]) if len(args.what) == 1 else None
+    stops = journey(made, args.element, [kernel[h.name] for h in made] if kernel else None)
     if format == "txt":
         return journey_text(stops, args.element)
     from layoutlab.draw.graph import render
@@ -132,6 +145,10 @@ def _subject(what: str, settings: list[str]) -> Any:
     """The one object that WHAT names; a text where it names none, which is then read as an expression."""
     if ".py:" in what and (value := _value_of_file(what)) is not None:
         return value
+    if what in KERNELS:
+        raise LayoutError(
+            f"{what} is a kernel of several handoffs: -o FILE.gv draws their graph, --element one element"
+        )
     found = _handoffs_named(what)
     if found is None:
         if settings:
@@ -155,8 +172,11 @@ def _value_of_file(what: str) -> Any:
 
 def _handoffs(what: str, settings: list[str]) -> list[Any]:
     """All handoffs that WHAT names; a setting goes to those that have it, and one of them has to."""
-    found = _handoffs_named(what)
-    if found is None:
+    if what in KERNELS:
+        found, settings = _of_kernel(what, settings)
+    else:
+        found = _handoffs_named(what) or []
+    if not found:
         raise LayoutError(f"{what} names no handoff, no kernel and no FILE.py[:NAME]")
     known = {entry.name for function in found for entry in function.settings.entries}
     own = [{entry.name for entry in function.settings.entries} for function in found]
@@ -168,20 +188,24 @@ def _handoffs(what: str, settings: list[str]) -> list[Any]:
 
 
 def _handoffs_named(what: str) -> list[Any] | None:
-    """A file's, a kernel's or the catalogue's handoff functions; None where WHAT is something else."""
+    """A file's or the catalogue's handoff functions; None where WHAT is something else."""
     from layoutlab.catalogue import CATALOGUE
-    from layoutlab.catalogue.files import find, handoffs_of
+    from layoutlab.catalogue.files import find
 
     if what in CATALOGUE or what.endswith(".py") or ".py:" in what:
         return list(find(what))
-    if what.isidentifier():
-        from importlib import import_module
-        from importlib.util import find_spec
-
-        module = f"layoutlab.kernels.{what}_handoffs"  # where a kernel's handoffs are declared, without CuTe DSL
-        if find_spec("layoutlab.kernels") and find_spec(module):
-            return list(handoffs_of(import_module(module)).values())
     return None
+
+
+def _of_kernel(name: str, settings: list[str]) -> tuple[list[Any], list[str]]:
+    """A kernel's handoffs, and the settings that are theirs."""
+    from layoutlab.catalogue import CATALOGUE
+
+    chosen = next((s.removeprefix("p=") for s in settings if s.startswith("p=")), "tmem")
+    if chosen not in LEFT_OUT:
+        raise LayoutError(f"{name}: p={chosen} is not one of {', '.join(LEFT_OUT)}")
+    names = [n for n in KERNELS[name] if n != LEFT_OUT[chosen]]
+    return [CATALOGUE[n] for n in names], [s for s in settings if not s.startswith("p=")]
 
 
 def _made(function: Any, settings: list[str]) -> Any:

@@ -18,6 +18,8 @@ examples:
   layoutlab explain '((128,16),1,(4,2)):((64,1),0,(16,8192))'
   layoutlab explain 'tensor<ptr<bf16, smem, align<1024>, S<3,4,3>> o (8,64):(64,1)>'
   python my_kernel.py | layoutlab explain -
+  layoutlab explain desc 0x4000404000000040 --arch sm_100      a shared-memory matrix descriptor
+  layoutlab explain idesc 0x8200490 --kind f16                 tcgen05.mma's instruction descriptor
 
 exit status: 0, 2 when nothing in the text was understood
 """
@@ -35,7 +37,9 @@ def add(subparsers: Any) -> None:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("text", help="what was printed, or - for standard input")
+    parser.add_argument("text", nargs="+", help="what was printed, or - for standard input; or desc|idesc WORD")
+    parser.add_argument("--arch", choices=["sm_90", "sm_100"], help="of desc; by default each that has the word")
+    parser.add_argument("--kind", help="of idesc: f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4, mxf4nvf4")
 
 
 def run(args: Any) -> int:
@@ -43,7 +47,11 @@ def run(args: Any) -> int:
     from layoutlab.cli.words import describe
     from layoutlab.text.expression import value_of
 
-    text = sys.stdin.read() if args.text == "-" else args.text
+    if args.text[0] in ("desc", "idesc") and len(args.text) > 1:
+        return _descriptors(args)
+    if args.arch or args.kind:
+        raise LayoutError("--arch is for explain desc, --kind for explain idesc")
+    text = sys.stdin.read() if args.text == ["-"] else " ".join(args.text)
     passed: list[tuple[int, LayoutError]] = []
     explained = 0
     for number, label, piece in pieces(text):
@@ -61,6 +69,20 @@ def run(args: Any) -> int:
         lines = ", ".join(str(number) for number, _ in passed[:10]) + (", ..." if len(passed) > 10 else "")
         print(f"\nnot understood, and so not explained: line{'s' if len(passed) > 1 else ''} {lines}")
         print(f"the first of them: {str(passed[0][1]).splitlines()[0]}")
+    return 0
+
+
+def _descriptors(args: Any) -> int:
+    """Explains each word as a descriptor."""
+    from layoutlab.cli.words.descriptors import instruction_descriptor, matrix_descriptor
+
+    what, *words = args.text
+    if (what == "desc" and args.kind) or (what == "idesc" and args.arch):
+        raise LayoutError("--arch is for explain desc, --kind for explain idesc")
+    explained = [
+        matrix_descriptor(w, args.arch) if what == "desc" else instruction_descriptor(w, args.kind) for w in words
+    ]
+    print("\n\n".join("\n".join(lines) for lines in explained))
     return 0
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from layoutlab.catalogue import CATALOGUE
+from layoutlab.catalogue import CATALOGUE, of_catalogue
 from layoutlab.catalogue.files import find, made
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.core import HandoffFunction, verify
@@ -71,11 +71,11 @@ def run(args: Namespace) -> int:
         return 0
     functions = find(args.target)
     chosen = settings_of(args.set)
-    handoffs = [made(f, partial(f, **_known(f, chosen, functions))) for f in functions]
+    handoffs = [made(f, partial(f, **chosen_for(f, chosen, functions))) for f in functions]
     statuses, objects = [0], list[dict[str, Any]]()
     for i, h in enumerate(handoffs):
         verdict = verify(h)
-        tracer = None if args.no_trace else TRACERS.get(h.name)
+        tracer = None if args.no_trace or not of_catalogue(h) else TRACERS.get(h.name)
         if not args.json:
             print(("\n" if i else "") + report(verdict), flush=True)
         trace = tracer(verdict) if tracer else None
@@ -126,7 +126,7 @@ def settings_of(given: list[str]) -> dict[str, str]:
     return settings
 
 
-def _known(function: HandoffFunction, chosen: Mapping[str, str], all_of: list[HandoffFunction]) -> dict[str, str]:
+def chosen_for(function: HandoffFunction, chosen: Mapping[str, str], all_of: list[HandoffFunction]) -> dict[str, str]:
     """The settings that this function has; every one has to be some function's."""
     if len(all_of) == 1:
         return dict(chosen)

@@ -25,7 +25,7 @@ from layoutlab.crosscheck.tags import FOREIGN, RADIX, UNWRITTEN, numbers, numeri
 from layoutlab.device.replayed import Results, replay_bundle
 from layoutlab.device.runner import RESULTS, description
 from layoutlab.errors import LayoutError
-from layoutlab.handoff import Tile, verify
+from layoutlab.handoff import Handoff, Location, Tile, verify
 from layoutlab.handoff.verdict import Witness
 
 Array = NDArray[Any]
@@ -169,7 +169,7 @@ def check_bundle(folder: Path, results: Path | None = None, *, replay: bool = Tr
 
 def judge(bundle: Bundle, found: Results, who: str, replayed: Results | None) -> Judgement:
     """Holds results, and what a replay gave, against the model and each other."""
-    lines, same = list[str](), True
+    lines = list[str]()
     theirs = bundle.account(found)
     differences = _account_differences(bundle, bundle.model, theirs, "the model", who)
     errors = dict[str, float]()
@@ -190,15 +190,12 @@ def judge(bundle: Bundle, found: Results, who: str, replayed: Results | None) ->
     lines += differences
     same = not differences
     counterexample = first_lost(bundle, theirs)
-    if bundle.settings["store"] != "registers":
-        witness = verify(named("sP90")(**bundle.settings))["placed"].witness
-        if said := _other_counterexample(counterexample, witness, who):
-            same = False
-            lines.append(said)
-        elif counterexample:
-            lines.append(f"{who} shows the counterexample of verify: {counterexample['message']}")
+    witness = verify(handoff_of(bundle.settings))["placed"].witness
+    if said := _other_counterexample(counterexample, witness, who):
+        same = False
+        lines.append(said)
     elif counterexample:
-        lines.append(f"{who} shows: {counterexample['message']}")
+        lines.append(f"{who} shows the counterexample of verify: {counterexample['message']}")
     if same:
         by = "the model and the replay" if replayed is not None else "the model"
         lines.append(
@@ -206,6 +203,17 @@ def judge(bundle: Bundle, found: Results, who: str, replayed: Results | None) ->
             f"cases on {who} are those of {by}"
         )
     return Judgement(same, tuple(lines), counterexample, errors)
+
+
+def handoff_of(settings: Mapping[str, Any]) -> Handoff:
+    """The handoff of the catalogue that a variant is: sP90, or rs_reuse where registers become operand A."""
+    if settings["store"] == "registers":
+        return named("rs_reuse")(dtype=settings["dtype"], kv=settings["kv"])
+    return named("sP90")(**settings)
+
+
+def _smem_byte(place: Location | None) -> int | None:
+    return place.outputs["bit"] // 8 if place is not None and place.space == "smem" else None
 
 
 def relative_error(product: Array, expected: Array) -> float:
@@ -252,20 +260,19 @@ def _other_counterexample(found: Mapping[str, Any] | None, witness: Witness | No
     if found is None or witness is None:
         if (found is None) == (witness is None):
             return None
-        return (
-            f"verify says {witness.message if witness else 'placed'}, {who} {found['message'] if found else 'got all'}"
-        )
-    predicted = {
+        said, shown = witness.message if witness else "placed", found["message"] if found else "everything in place"
+        return f"verify says {said}, {who} shows {shown}"
+    predicted: dict[str, Any] = {
         "thread": witness.thread,
         "value": witness.value,
         "coordinate": dict(witness.coordinate or {}),
-        "wrote": witness.wrote and witness.wrote.outputs["bit"] // 8,
-        "reads": witness.reads and witness.reads.outputs["bit"] // 8,
+        "wrote": _smem_byte(witness.wrote),
+        "reads": _smem_byte(witness.reads),
     }
-    shown = {name: found[name] for name in said}
-    if all((shown[name] is None and name == "reads") or shown[name] == value for name, value in said.items()):
+    seen = {name: found[name] for name in predicted}
+    if all((seen[name] is None and name == "reads") or seen[name] == value for name, value in predicted.items()):
         return None
-    return f"verify's counterexample is {said}, that of {who} is {shown}"
+    return f"verify's counterexample is {predicted}, that of {who} is {seen}"
 
 
 def _account_differences(bundle: Bundle, model: Account, theirs: Account, whose: str, who: str) -> list[str]:

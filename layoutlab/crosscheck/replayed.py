@@ -75,8 +75,8 @@ def testimony(model: Handoff, verdict: Verdict, seen: Mapping[str, Any]) -> Test
     if difference:
         return Testimony("replay", answer, f"disagrees: {difference}", False)
     what = (
-        f"{run.stored.size} stores, {run.reads.size} reads, the image of {run.places.size} places and O of "
-        f"{run.passes} runs are the model's; {evidence(claims)}"
+        f"{run.stored.size} stored elements (by {run.widths} bytes at a time), {run.reads.size} reads, the image of "
+        f"{run.places.size} places and O of {run.passes} runs are the model's; {evidence(claims)}"
     )
     return Testimony("replay", answer, what, True)
 
@@ -115,6 +115,7 @@ class Run:
     seen: Array
     overwrites: tuple[int, int] | None
     warnings: tuple[str, ...]
+    widths: str
     passes: int
 
     @classmethod
@@ -138,7 +139,7 @@ class Run:
             np.array(found["image"]["element"], np.int64),
             np.array(found["seen"], np.int64),
             (over[0], over[1] - shift) if over else None,
-            tuple(found["warnings"]), int(found["passes"]),
+            tuple(found["warnings"]), " and ".join(map(str, found["width_bytes"])), int(found["passes"]),
         )  # fmt: skip
 
     @cached_property
@@ -157,7 +158,7 @@ class Run:
         if strange.any():
             i = int(strange.argmax())
             raise LayoutError(
-                f"T{int(self.thread[i]) + self.first_thread} stores the element {self.coordinate(int(self.stored[i]))} "
+                f"T{int(self.thread[i]) + self.first_thread} stores ({_listed(self.coordinate(int(self.stored[i])))}) "
                 f"at byte {int(self.byte[i])}, which it does not hold"
             )
         bytes_of = np.full(key.size, -1, np.int64)
@@ -285,11 +286,6 @@ def _of_product(model: Handoff, run: Run) -> str | None:
         writers = _writers(run, byte, element, int(reads[at]))
         wanted = "NaN, for its row reads what nobody wrote," if lost[at] else writers
         return f"O shows {shown} as A[{place}] in the run, {wanted} by the model"
-    lies = run.content[np.searchsorted(run.places, run.reads)].reshape(run.shape)
-    if at := _first(~lost & (lies != seen)):
-        place = _listed(dict(zip(run.axes, at, strict=True)))
-        shown, lying = (_named(run, int(x[at])) for x in (seen, lies))
-        return f"O shows {shown} as A[{place}], and {lying} lies where the run reads that element"
     return None
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -170,7 +171,7 @@ def _run_host_code(compiled: Any, packed: list[Any], recorder: _Recorder) -> Non
         import llvmlite.binding as llvm
     except ImportError as error:
         raise LayoutError("launch capture needs llvmlite: pip install 'layoutlab[replay]'") from error
-    image = compiled.dump_to_object(PREFIX)
+    image = _object_of(compiled)
     symbols = elf_symbols(image)
     callbacks = _callbacks(recorder)
     answer_zero = ctypes.CFUNCTYPE(_INT)(lambda: 0)
@@ -192,6 +193,19 @@ def _run_host_code(compiled: Any, packed: list[Any], recorder: _Recorder) -> Non
         raise recorder.error
     if status:
         raise LayoutError(f"the host code stopped with CUDA error {status} before its launch")
+
+
+_OBJECTS: weakref.WeakKeyDictionary[Any, bytes] = weakref.WeakKeyDictionary()
+
+
+def _object_of(compiled: Any) -> bytes:
+    """The host code as an object file, kept as long as the compiled function lives."""
+    try:
+        if compiled not in _OBJECTS:
+            _OBJECTS[compiled] = compiled.dump_to_object(PREFIX)
+        return _OBJECTS[compiled]
+    except TypeError:  # not to be referred to weakly
+        return bytes(compiled.dump_to_object(PREFIX))
 
 
 def _call(address: int, packed: list[Any]) -> int:

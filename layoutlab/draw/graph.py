@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from layoutlab.draw.handoffs import short
+from layoutlab.draw.handoffs import reader_word, short, writer_words
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.core import Handoff, verify
 from layoutlab.handoff.verdict import Verdict
@@ -35,8 +35,8 @@ def graph_of(handoffs: Iterable[Handoff | Verdict], title: str = "") -> str:
     >>> from layoutlab.handoff import *
     >>> P = Tile("P", m=8, k=8, bits=16)
     >>> h = Handoff(P, writer=store("(8,8):(1,8)", smem("(8,8):(8,1)", over=P), bits=16), reader="(8,8):(8,1)")
-    >>> "label=proved" in graph_of([h])
-    True
+    >>> "proved" in graph_of([h]), "REFUTED" in graph_of([h])
+    (True, False)
 
     Buffers are nodes by their memory and name, writers and readers by what they say of themselves, so that handoffs
     which share one are joined. A refuted handoff's edge is heavy, and says its first counterexample.
@@ -59,25 +59,34 @@ def graph_of(handoffs: Iterable[Handoff | Verdict], title: str = "") -> str:
     )
     names: dict[tuple[str, ...], str] = {}
 
-    def node(key: tuple[str, ...], label: Sequence[str], shape: str) -> str:
+    def node(label: Sequence[str], shape: str, *key: str) -> str:
+        key = key or tuple(label)
         if key not in names:
             names[key] = f"n{len(names)}"
             text = "\n".join(line for part in label if part for line in wrapped(part))
             graph.node(names[key], label=graphviz.escape(text), shape=shape)
         return names[key]
 
+    def edge(tail: str, head: str, said: Sequence[str], **look: str) -> None:
+        text = "\n".join(line for part in said for line in wrapped(part))
+        graph.edge(tail, head, label=graphviz.escape(text), **look)
+
     for verdict in verdicts:
         made: Handoff = verdict.handoff
         space = made.writer.space
         shape, words = _SHAPES.get(space, ("box", space))
-        writer = node(("actor", *_writer(made)), _writer(made), "box")
-        buffer = node(("buffer", space, _buffer_name(made)), _buffer(made, words), shape)
-        reader = node(("actor", *_reader(made)), _reader(made), "box")
+        writer, reader = node(writer_words(made), "box"), node((reader_word(made),), "box")
+        buffer = node(_buffer(made, words), shape, "buffer", space, _buffer_name(made))
         said, colour, style = _VERDICTS.get(verdict.verdict, (verdict.verdict, "#555555", "dashed"))
         look = {"color": colour, "fontcolor": colour, "style": style}
-        graph.edge(writer, buffer, label=graphviz.escape("\n".join(wrapped(made.writer.spoken()))), **look)
-        lines = [said, *wrapped(_why(verdict))]
-        graph.edge(buffer, reader, label=graphviz.escape("\n".join(line for line in lines if line)), **look)
+        held = (_source(made.writer.owner.source),) if made.writer.owner.threaded else ()
+        edge(writer, buffer, (*held, made.writer.spoken()), **look)
+        edge(buffer, reader, (_source(made.reader.source), said, _why(verdict)), **look)
+        # TMA's other side is global memory, whatever the tensor is called there.
+        if not made.writer.owner.threaded:
+            edge(node((f"{made.tile.name} in global memory",), _SHAPES["gmem"][0]), writer, ())
+        if "TMA store" in made.reader.source:
+            edge(reader, node((f"{made.tile.name} in global memory",), _SHAPES["gmem"][0]), ())
     return str(graph.source)
 
 
@@ -127,16 +136,8 @@ def _title(verdicts: Sequence[Any], title: str) -> str:
     return str(graphviz.escape("\n".join(textwrap.wrap(told, 2 * _WIDE))))
 
 
-def _writer(made: Handoff) -> tuple[str, ...]:
-    """Who writes: the threads, or the unit, and the instruction or layout that says which element each has."""
-    owner = made.writer.owner
-    count, first = owner.places.axes["t"], owner.first_thread
-    threads = f"threads T{first} to T{first + count - 1}" if count > 1 else f"T{first}"
-    return (threads if owner.threaded else made.writer.unit, owner.source, str(owner))
-
-
-def _reader(made: Handoff) -> tuple[str, ...]:
-    return (made.reader.who, made.reader.source)
+def _source(text: str) -> str:
+    return text.removeprefix("modelled: ")
 
 
 def _buffer_name(made: Handoff) -> str:

@@ -6,6 +6,7 @@ as an arrow from where the element was written to where it is read.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,7 +25,7 @@ WORDS = {
 }  # fmt: skip
 """What people call a column; nothing for one that they need not see."""
 
-BOXES = {"thread": "box", "value": "element", "instruction": ""}
+BOXES = {"thread": "box", "value": "element in its box"}
 """What they call it where no threads write, but TMA."""
 
 BOX_OWNER: tuple[Line, ...] = ((("B", "thread"),), (("E", "value"),))
@@ -69,6 +70,23 @@ def short(made: Handoff) -> str:
     return made.name + "".join(f" {k}={v}" for k, v in made.params.items() if k not in usual or usual[k] != v)
 
 
+def writer_words(made: Handoff) -> tuple[str, ...]:
+    """Who writes, as the handoff's own first words say it, and which threads they are."""
+    owner = made.writer.owner
+    if not owner.threaded:
+        return (made.writer.unit,)
+    count, first = owner.places.axes["t"], owner.first_thread
+    said = re.match(r"([A-Z][\w ]*?) (?:writes?|stores?|takes?|puts?)\b", made.doc)
+    threads = f"threads T{first} to T{first + count - 1}" if count > 1 else f"T{first}"
+    return (said[1], threads) if said else (threads,)
+
+
+def reader_word(made: Handoff) -> str:
+    """Who reads: the MMA by the name that the handoff's own words give it."""
+    said = re.search(r"the ([A-Z]\w* MMA)\b", made.doc)
+    return f"the {said[1]}" if said and "MMA" in made.reader.who else made.reader.who
+
+
 def _axes(made: Handoff) -> tuple[str, str]:
     """The columns that are the rows and the columns of the tile's panels."""
     names = list(made.tile.extents)
@@ -106,9 +124,9 @@ def _items(made: Handoff, row: str, col: str) -> Items:
         "value": np.concatenate([v, nobody]),
         **coordinates,
     }
-    columns["instruction"] = np.where(
-        columns["value"] < 0, NOTHING, columns["value"] // max(made.writer.bits // bits, 1)
-    )
+    if owner.threaded:
+        each = max(made.writer.bits // bits, 1)
+        columns["instruction"] = np.where(columns["value"] < 0, NOTHING, columns["value"] // each)
     if len(extents) == 1:
         columns["0"] = 0 * columns[col]
     if len(extents) > 2:

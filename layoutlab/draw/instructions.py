@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import product as product_of
 from typing import Any
 
 from layoutlab.draw.items import WHOLE, Choice, by_owner, chosen, kept, with_warps
-from layoutlab.draw.layouts import ownership_items, ownership_picture
+from layoutlab.draw.layouts import ownership_items
 from layoutlab.draw.panels import OWNER, shared, tile_panel
-from layoutlab.draw.picture import Band, Items, Picture
+from layoutlab.draw.picture import Band, Items, Panel, Picture
 from layoutlab.errors import LayoutError
 from layoutlab.int_tuple import flatten, modes, product
 from layoutlab.layout import Layout
+from layoutlab.text.records import tiler_text
+
+PER_ROW = 32  # elements of a copy atom
 
 
 def matrix_copy_picture(copy: Any, choice: Choice = WHOLE) -> Picture:
@@ -72,45 +74,16 @@ def mma_picture(atom: Any, choice: Choice = WHOLE) -> Picture:
 
 
 def tiled_mma_picture(mma: Any, choice: Choice = WHOLE) -> Picture:
-    """A tiled MMA's operands and accumulators over its tile: the atom, repeated over threads and values.
+    """A tiled MMA's operands and accumulators over its tile: the atom, repeated over threads and values."""
+    from layoutlab.tv.mma import as_tiled_mma
 
-    A thread's values count the atom's first, then the repetitions along the tile's first mode, then along the second.
-    """
-    found = {letter: _tiled_operand(mma, letter) for letter in "ABC"}
+    made = as_tiled_mma(mma)
+    tile = dict(zip("mnk", (made.get_tile_size(i) for i in range(3)), strict=True))
+    found = {
+        letter: ownership_items(made.tv_layout(letter), [tile[a] for a in axes], axes)  # type: ignore[arg-type]
+        for letter, axes in {"A": "mk", "B": "nk", "C": "mn"}.items()
+    }
     return _operands_picture(found, choice, f"Tiled MMA: {mma.thr} of {'x'.join(map(str, _mnk(mma.atom)))}")
-
-
-def _tiled_operand(mma: Any, letter: str) -> Items:
-    """(thread, value, two coordinates) of one operand of a tiled MMA."""
-    first, second = {"A": (0, 2), "B": (1, 2), "C": (0, 1)}[letter]
-    names = "mnk"
-    atom_shape = _mnk(mma.atom)
-    repeats = [int(mma.thr[1 + i].size()) for i in range(3)]
-    permutation = _tiler_modes(mma.permutation) if mma.permutation is not None else (None,) * 3
-    tiles = [s * r if p is None else _tiler_size(p) for s, r, p in zip(atom_shape, repeats, permutation, strict=True)]
-    rest = [max(t // (s * r), 1) for t, s, r in zip(tiles, atom_shape, repeats, strict=True)]
-    layout = getattr(mma.atom, letter.lower())
-    threads, values = int(layout[0].size()), int(layout[1].size())
-    other = 3 - first - second
-    out: dict[str, list[int]] = {"thread": [], "value": [], names[first]: [], names[second]: []}
-    own = {(v, w): int(layout(v, w)) for v in range(threads) for w in range(values)}
-    for i, j, other_index in product_of(*(range(repeats[i]) for i in (first, second, other))):
-        where = [0, 0, 0]
-        where[first], where[second], where[other] = i, j, other_index
-        for (v, w), at in own.items():
-            thread = int(mma.thr(v, *where))
-            for r, s in product_of(range(rest[first]), range(rest[second])):
-                x = at % atom_shape[first] + atom_shape[first] * (i + repeats[first] * r)
-                y = at // atom_shape[first] + atom_shape[second] * (j + repeats[second] * s)
-                out["thread"].append(thread)
-                out["value"].append(w + values * (r + rest[first] * s))
-                out[names[first]].append(_permuted(permutation[first], x))
-                out[names[second]].append(_permuted(permutation[second], y))
-    return dict(out)
-
-
-def _permuted(mode: Any, index: int) -> int:
-    return int(mode(index)) if isinstance(mode, Layout) else index
 
 
 def _mnk(atom: Any) -> tuple[int, int, int]:
@@ -148,19 +121,76 @@ def _operands_picture(found: dict[str, Items], choice: Choice, title: str) -> Pi
 
 
 def tiled_copy_picture(copy: Any, choice: Choice = WHOLE) -> Picture:
-    """A tiled copy: who has which element of the tile that its tiler cuts out of a tensor.
+    """A tiled copy: which thread reads and which writes each element of the tensor that its tiler reaches.
 
-    A tiler of two modes is the tile. One of a single mode, such as a nested accumulator's, is drawn with as many rows
-    as there are threads, unless the choice says the tile.
+    A tiler of two modes gives rows and columns. One of a single mode, such as a nested accumulator's, is drawn with as
+    many rows as there are threads, unless the choice says the tile.
     """
-    sizes = [n for n in (_tiler_size(mode) for mode in _tiler_modes(copy.tiler)) if n != 1]
-    tile = choice.tile
-    if tile is None:
-        threads = int(copy.tv[0].size())
-        total = int(product(tuple(sizes)))  # type: ignore[arg-type]
-        tile = tuple(sizes) if len(sizes) == 2 else (threads, total // threads) if total % threads == 0 else (1, total)
-    title = choice.title or f"{_first_line(copy)}: {copy.tv} over {copy.tiler}"
-    return ownership_picture(copy.tv, tile, replace(choice, title=title))
+    from layoutlab.tv.copy import as_tiled_copy
+
+    made = as_tiled_copy(copy)
+    sides = {"source": made.layout_src_tv_tiled, "destination": made.layout_dst_tv_tiled}
+    tables = {side: _tensor_items(layout, copy.tiler, choice.tile) for side, layout in sides.items()}
+    if tables["source"] == tables["destination"]:
+        tables = {"tile": tables["source"]}
+    items, panels = _side_by_side(tables, choice)
+    notes = tuple(f"{p.title.split(':')[0]}: {note}" for p in panels for note in shared(p))
+    title = choice.title or f"{_first_line(copy)}: {copy.tv} over {tiler_text(copy.tiler)}"
+    picture = Picture(title, items, panels, choice.colour or by_owner(items), notes, coordinate=("m", "n"))
+    return chosen(replace(picture, words={"side": ""}), choice)
+
+
+def copy_atom_picture(atom: Any, choice: Choice = WHOLE) -> Picture:
+    """A copy instruction: its elements in its own order, 32 to a row, with the threads that read and write each."""
+    tables = {}
+    for side, layout in (("source", atom.src), ("destination", atom.dst)):
+        found = ownership_items(layout, (1 << 62,), ("index",))
+        tables[side] = {
+            **found,
+            "m": [i // PER_ROW for i in found["index"]],
+            "n": [i % PER_ROW for i in found["index"]],
+        }
+    items, panels = _side_by_side(tables, choice)
+    notes = tuple(f"{p.title.split(':')[0]}: {note}" for p in panels for note in shared(p))
+    title = choice.title or " ".join(str(atom).split())
+    picture = Picture(title, items, panels, choice.colour or by_owner(items), notes, coordinate=("m", "n"))
+    return chosen(replace(picture, words={"side": "", "m": "row", "n": "element of the row"}), choice)
+
+
+def _side_by_side(tables: dict[str, Items], choice: Choice) -> tuple[Items, list[Panel]]:
+    """One table with a column that says the side, and a panel for each side."""
+    columns = ("thread", "value", "m", "n")
+    joined: Items = {c: [x for table in tables.values() for x in table[c]] for c in columns}
+    joined["side"] = [i for i, table in enumerate(tables.values()) for _ in table["m"]]
+    items = kept(with_warps(joined), choice, "m", "n")
+    panels = []
+    for number, side in enumerate(tables):
+        here = [s == number for s in items["side"]]
+        if any(here):
+            title = f"{side}: each element its thread and value"
+            panels.append(tile_panel(items, "m", "n", OWNER, title, side, present=here))
+    return items, panels
+
+
+def _tensor_items(tv: Layout, tiler: Any, tile: tuple[int, ...] | None) -> Items:
+    """(thread, value, m, n) of a copy's (T, V) -> index into the tiler's domain, taken to the tensor by the tiler."""
+    found = ownership_items(tv, (1 << 62,), ("index",))
+    modes_ = [mode for mode in _tiler_modes(tiler) if _tiler_size(mode) != 1]
+    sizes = [_tiler_size(mode) for mode in modes_]
+    coordinates, rest = [], list(found["index"])
+    for mode, size in zip(modes_, sizes, strict=True):
+        part = [i % size for i in rest]
+        coordinates.append([int(mode(i)) for i in part] if isinstance(mode, Layout) else part)
+        rest = [i // size for i in rest]
+    if len(coordinates) != 2:
+        flat = coordinates[0] if len(coordinates) == 1 else found["index"]
+        rows = tile[0] if tile else _rows(max(found["thread"]) + 1, int(product(tuple(sizes))))  # type: ignore[arg-type]
+        coordinates = [[i % rows for i in flat], [i // rows for i in flat]]
+    return {"thread": found["thread"], "value": found["value"], "m": coordinates[0], "n": coordinates[1]}
+
+
+def _rows(threads: int, total: int) -> int:
+    return threads if total % threads == 0 and threads > 1 else 1
 
 
 def _first_line(record: Any) -> str:

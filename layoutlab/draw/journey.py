@@ -1,8 +1,9 @@
 """Journeys: one element followed through the handoffs of a kernel, with its location at each stop.
 
 An element is named by its tile and coordinates, O[5,17]. At a handoff of the same tile it is one element; at another
-tile's, the coordinates that carry the same names are the same and the others run over their whole extent: O[5,17] comes
-from row m = 5 of P, all k.
+tile's, the coordinates that mean the same are the same, and the others run over their whole extent: O[5,17] is made of
+row 5 of P, all keys. What a coordinate means is its name, unless the kernel says otherwise: an MMA's n is a key in one
+handoff and a column of O in another.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from layoutlab.draw.handoffs import short
+from layoutlab.draw.handoffs import STEP_BITS, reader_word, short
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.core import Handoff, verify
 from layoutlab.handoff.verdict import Location
@@ -41,9 +42,10 @@ class Place:
     written: str
     read: str
     right: bool
+    reader: str
 
 
-def journey(handoffs: Iterable[Handoff], element: str) -> list[Stop]:
+def journey(handoffs: Iterable[Handoff], element: str, meanings: Sequence[tuple[str, ...]] | None = None) -> list[Stop]:
     """The stops of an element, in the order of the handoffs.
 
     >>> from layoutlab.handoff import *
@@ -52,22 +54,31 @@ def journey(handoffs: Iterable[Handoff], element: str) -> list[Stop]:
     >>> journey([h], "P[5,2]")[0].places[0].written
     'byte 84, bank 21'
 
-    Raises LayoutError where no handoff has the tile, or the element lies outside of it.
+    `meanings` says for each handoff what its tile's coordinates are in the kernel. Without them a coordinate is its
+    name, and a handoff that shares none is no stop. Raises LayoutError where no handoff has the tile, or the element
+    lies outside of it.
     """
     made = list(handoffs)
     name, numbers = _parsed(element)
-    home = next((h for h in made if h.tile.name == name), None)
+    spoken = (
+        [dict(zip(h.tile.extents, m, strict=True)) for h, m in zip(made, meanings, strict=True)] if meanings else []
+    )
+    spoken = spoken or [{axis: axis for axis in h.tile.extents} for h in made]
+    home = next((i for i, h in enumerate(made) if h.tile.name == name), None)
     if home is None:
-        raise LayoutError(
-            f"no handoff here is of a tile {name}: there are {', '.join(dict.fromkeys(h.tile.name for h in made))}"
-        )
-    if len(numbers) != len(home.tile.extents):
-        raise LayoutError(f"{element}: tile {home.tile} has {len(home.tile.extents)} coordinates")
-    fixed = dict(zip(home.tile.extents, numbers, strict=True))
-    for axis, value in fixed.items():
-        if value >= home.tile.extents[axis]:
-            raise LayoutError(f"{element}: {axis} ends at {home.tile.extents[axis] - 1} in tile {home.tile}")
-    return [stop for h in made if (stop := _stop(h, fixed)) is not None]
+        there = ", ".join(dict.fromkeys(h.tile.name for h in made))
+        raise LayoutError(f"no handoff here is of a tile {name}: there are {there}")
+    tile = made[home].tile
+    if len(numbers) != len(tile.extents):
+        raise LayoutError(f"{element}: tile {tile} has {len(tile.extents)} coordinates")
+    for (axis, extent), value in zip(tile.extents.items(), numbers, strict=True):
+        if value >= extent:
+            raise LayoutError(f"{element}: {axis} ends at {extent - 1} in tile {tile}")
+    fixed = {spoken[home][axis]: value for axis, value in zip(tile.extents, numbers, strict=True)}
+    stops = [
+        _stop(h, {a: fixed[m] for a, m in means.items() if m in fixed}) for h, means in zip(made, spoken, strict=True)
+    ]
+    return [stop for stop, means in zip(stops, spoken, strict=True) if meanings or fixed.keys() & set(means.values())]
 
 
 def journey_text(stops: Sequence[Stop], element: str) -> str:
@@ -78,8 +89,7 @@ def journey_text(stops: Sequence[Stop], element: str) -> str:
         for i, place in enumerate(stop.places):
             if i and stop.count > len(stop.places):
                 lines.append(f"     … {stop.count - len(stop.places)} more")
-            read = "read there" if place.right else f"READ AT {place.read}"
-            lines.append(f"     ({place.coordinate}) {place.owner} → {place.written} → {read}")
+            lines.append(f"     ({place.coordinate}) {place.owner} → {_spoken(place)}")
     return "\n".join(lines) + "\n"
 
 
@@ -97,12 +107,16 @@ def journey_graph(stops: Sequence[Stop], element: str) -> str:
     for number, stop in enumerate(stops):
         parts = [*wrapped(f"{stop.title}: {stop.verdict}"), stop.coordinates]
         for place in stop.places:
-            read = "read there" if place.right else f"READ AT {place.read}"
-            parts.append(f"({place.coordinate}) {place.owner}\n{place.written}; {read}")
+            parts.append(f"({place.coordinate}) {place.owner}\n→ {_spoken(place)}")
         graph.node(f"s{number}", label=graphviz.escape("\n".join(parts)))
         if number:
             graph.edge(f"s{number - 1}", f"s{number}")
     return str(graph.source)
+
+
+def _spoken(place: Place) -> str:
+    """Where the element is written, and who reads it there or elsewhere."""
+    return f"{place.written} → {place.reader}" + ("" if place.right else f", which READS AT {place.read}")
 
 
 def _parsed(element: str) -> tuple[str, tuple[int, ...]]:
@@ -112,13 +126,10 @@ def _parsed(element: str) -> tuple[str, tuple[int, ...]]:
     return m[1], tuple(int(n) for n in m[2].split(","))
 
 
-def _stop(h: Handoff, fixed: Mapping[str, int]) -> Stop | None:
-    """The handoff as the element passes it; None where it shares no coordinate with it."""
+def _stop(h: Handoff, mine: Mapping[str, int]) -> Stop:
+    """The handoff as the element passes it, with some of its tile's coordinates known."""
     import numpy as np
 
-    mine = {axis: value for axis, value in fixed.items() if axis in h.tile.extents}
-    if not mine or any(value >= h.tile.extents[axis] for axis, value in mine.items()):
-        return None
     owner = h.writer.owner
     t, v = (a.ravel() for a in np.meshgrid(*(np.arange(owner.places.axes[a]) for a in ("t", "v")), indexing="ij"))
     where = {a: np.broadcast_to(x, t.shape) for a, x in owner.places.at(t=t, v=v).items()}
@@ -132,18 +143,30 @@ def _stop(h: Handoff, fixed: Mapping[str, int]) -> Stop | None:
 
 
 def _place(h: Handoff, t: int, v: int) -> Place:
-    coordinate = {a: int(x) for a, x in h.writer.owner.places.at(t=t, v=v).items()}
+    owner = h.writer.owner
+    coordinate = {a: int(x) for a, x in owner.places.at(t=t, v=v).items()}
     wrote = {o: int(x) for o, x in h.writer.write.at(t=t, v=v).items()}
     read = {o: int(x) for o, x in h.reader.read.at(**coordinate).items()}
-    owner = h.writer.owner
     named = owner.named({"t": t, "v": v})
     return Place(
         ", ".join(f"{a}={x}" for a, x in coordinate.items()),
-        f"{named} of warp {(t + owner.first_thread) // 32}" if owner.threaded else f"{h.writer.unit} {named}",
+        f"{named} of warp {(t + owner.first_thread) // 32}"
+        if owner.threaded
+        else f"global memory → {h.writer.unit} {named}",
         _told(Location(h.writer.space, wrote)),
         _told(Location(h.reader.space, read)),
         wrote == read and h.writer.space == h.reader.space,
+        _reads(h, coordinate),
     )
+
+
+def _reads(h: Handoff, coordinate: Mapping[str, int]) -> str:
+    """Who reads the element, and in which step."""
+    step = ""
+    if "operand" in h.reader.source and "k" in coordinate:
+        step = f", step {coordinate['k'] * h.tile.bits // STEP_BITS}"
+    end = " → global memory" if "TMA store" in h.reader.source else ""
+    return f"{reader_word(h)}{step}{end}"
 
 
 def _told(location: Any) -> str:

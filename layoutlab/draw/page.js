@@ -397,17 +397,18 @@
   const controls = () => {
     for (const key of ["by", "colour", "warp", "instruction", "palette"]) if ($(key)) $(key).value = state[key];
     const { fills } = data.palettes[state.palette], values = [...new Set(column(state.colour) || [])].sort((a, b) => a - b);
-    $("legend").replaceChildren(`colour: ${state.colour}`, ...values.slice(0, 16).map((v) => {
+    $("legend").replaceChildren(`colour: ${data.words[state.colour] || state.colour}`, ...values.slice(0, 16).map((v) => {
       const swatch = make("i");
       swatch.style.background = fills[((v % fills.length) + fills.length) % fills.length];
-      const button = make("button", { type: "button", "aria-label": `light up ${state.colour} ${v}` }, swatch, say("", v));
+      const button = make("button", { type: "button", "aria-label": `light up ${data.words[state.colour] || state.colour} ${v}` }, swatch, say("", v));
       button.addEventListener("click", () => { state.light = `${state.colour}:${v}`; commit(); say_lit(); });
       return button;
     }), ...(values.length > 16 ? [`… ${values.at(-1)}, colours in turn`] : []));
   };
   const choices = shown.concat(data.coloured.filter((c) => !shown.includes(c)));
-  options($("by"), ["element", ...shown]);
-  options($("colour"), choices);
+  const word = (name) => data.words[name] || name;
+  options($("by"), ["element", ...shown], word);
+  options($("colour"), choices, word);
   options($("palette"), Object.keys(data.palettes));
   for (const filter of ["warp", "instruction"]) {
     const values = columns[filter] ? [...new Set(columns[filter])].filter((v) => v >= 0).sort((a, b) => a - b) : [];

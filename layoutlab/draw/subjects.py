@@ -62,6 +62,7 @@ def _of_record(what: Any, choice: Choice) -> Picture:
         "TmemAtom": tensor_memory.tmem_atom_picture,
         "MatrixCopy": instructions.matrix_copy_picture,
         "MmaAtom": instructions.mma_picture,
+        "CopyAtom": instructions.copy_atom_picture,
         "TiledCopy": instructions.tiled_copy_picture,
         "TiledMma": instructions.tiled_mma_picture,
         "TmemBuffers": tensor_memory.tmem_buffers_picture,

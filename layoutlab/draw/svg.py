@@ -73,6 +73,8 @@ class _Drawing:
     def __init__(self, picture: Picture, colours: Palette) -> None:
         self.picture, self.colours = picture, colours
         self.kinds = picture.classes()
+        self.texts = {panel.name: panel.line_texts(picture.items) for panel in picture.panels}
+        self.letters = {panel.name: self._letters(panel) for panel in picture.panels}
         self.shared = 0  # rows of labels named so far
         self.scale = 1  # of the captions
         told = repr(
@@ -184,8 +186,7 @@ class _Drawing:
         return min(tried, key=lambda t: t[0])[1:]
 
     def _frame(self, panel: Panel, x: int, y: int) -> _Frame:
-        letters = max((max(map(len, texts), default=0) for texts in self._texts(panel)), default=0)
-        width = max(round(letters * LETTER + 2 * PAD + 1), 10)
+        width = max(round(self.letters[panel.name] * LETTER + 2 * PAD + 1), 10)
         heads = max((len(h) for h in panel.col_axis.labels), default=0)
         width = max(width, round(heads * LETTER + 3))
         for band in (*panel.col_axis.bands, *panel.col_axis.foot):
@@ -202,8 +203,9 @@ class _Drawing:
         )
         return _Frame(panel, x, y, left, top, width, height, _wide(panel.title, CAPTION * self.scale))
 
-    def _texts(self, panel: Panel) -> list[list[str]]:
-        return panel.line_texts(self.picture.items)
+    def _letters(self, panel: Panel) -> int:
+        """The letters of the widest label."""
+        return max((max(map(len, texts), default=0) for texts in self.texts[panel.name]), default=0)
 
     # -- one panel ----------------------------------------------------------------------------------------------------
 
@@ -249,7 +251,7 @@ class _Drawing:
         panel = f.panel
         first = (f.height - len(panel.lines) * LINE) / 2 + LINE - 2.5
         middle = [f"{(col + 0.5) * f.width:g}" for col in range(panel.cols)]
-        for number, texts in enumerate(self._texts(panel)):
+        for number, texts in enumerate(self.texts[panel.name]):
             written: dict[str, str] = {}
             weight = ' font-weight="bold"' if number == 0 and len(panel.lines) > 1 else ""
             for row in range(panel.rows):
@@ -319,7 +321,7 @@ def legend_of(picture: Picture) -> list[tuple[int | str, str]]:
     out: list[tuple[int | str, str]] = []
     kinds = sorted(set(picture.classes()))
     if len(kinds) > 1:
-        out.append(("text", f"colour: {picture.colour}"))
+        out.append(("text", f"colour: {picture.words.get(picture.colour) or picture.colour}"))
         out += [(kind, "none" if kind == NOTHING else str(kind)) for kind in kinds[:SWATCHES]]
         if len(kinds) > SWATCHES:
             out.append(("text", f"… {kinds[-1]}, in turn"))

@@ -11,13 +11,11 @@ True
 from __future__ import annotations
 
 from layoutlab.atoms.descriptors import SmemDescriptor
-from layoutlab.handoff.boxes import tma_load, tma_store
+from layoutlab.handoff.boxes import tma_load, tma_store, tma_write
 from layoutlab.handoff.core import (
     Case,
     Handoff,
     HandoffFunction,
-    assert_covered,
-    assert_exclusive,
     assert_inside,
     assert_legal,
     assert_placed,
@@ -25,21 +23,25 @@ from layoutlab.handoff.core import (
     handoff,
     verify,
 )
+from layoutlab.handoff.matrices import ldmatrix, stmatrix
 from layoutlab.handoff.reader import Reader, declared, umma_a, umma_a_tmem, umma_b, umma_d, wgmma_a
-from layoutlab.handoff.storage import Smem, Tmem, smem, tmem
+from layoutlab.handoff.registers import Rmem, from_registers, keep
+from layoutlab.handoff.storage import Gmem, Smem, Tmem, gmem, smem, tmem
 from layoutlab.handoff.tile import Tile
 from layoutlab.handoff.verdict import Claim, Location, Refuted, Verdict, Witness
-from layoutlab.handoff.writer import Owner, Writer, owned, store, tcgen05_ld, tmem_store, wgmma_c
+from layoutlab.handoff.writer import Owner, Writer, owned, store, tcgen05_ld, tmem_store, umma_out, wgmma_c
 
 __all__ = [
     "Case",
     "Claim",
+    "Gmem",
     "Handoff",
     "HandoffFunction",
     "Location",
     "Owner",
     "Reader",
     "Refuted",
+    "Rmem",
     "Smem",
     "SmemDescriptor",
     "Tile",
@@ -47,26 +49,31 @@ __all__ = [
     "Verdict",
     "Witness",
     "Writer",
-    "assert_covered",
-    "assert_exclusive",
     "assert_inside",
     "assert_legal",
     "assert_placed",
     "assert_proved",
     "declared",
+    "from_registers",
+    "gmem",
     "handoff",
+    "keep",
+    "ldmatrix",
     "owned",
     "smem",
+    "stmatrix",
     "store",
     "tcgen05_ld",
     "tma_load",
     "tma_store",
+    "tma_write",
     "tmem",
     "tmem_store",
     "umma_a",
     "umma_a_tmem",
     "umma_b",
     "umma_d",
+    "umma_out",
     "verify",
     "wgmma_a",
     "wgmma_c",

@@ -25,7 +25,7 @@ from layoutlab.errors import LayoutError
 from layoutlab.handoff.places import Modes, Places, strided_places
 from layoutlab.handoff.reader import Reader
 from layoutlab.handoff.rule import Rule
-from layoutlab.handoff.storage import Smem
+from layoutlab.handoff.storage import Gmem, Smem
 from layoutlab.handoff.tile import Tile
 from layoutlab.handoff.writer import Owner, Writer
 from layoutlab.layout import Layout
@@ -110,7 +110,7 @@ class Boxes:
 
     def _inside(self) -> tuple[tuple[int, int], dict[str, tuple[int, int]]]:
         """(extent, bits) of the box's first dimension, and of the others by axis."""
-        (first, extent), *rest = self.box.items()
+        (_, extent), *rest = self.box.items()
         pitch, outer = self.row_bits, dict[str, tuple[int, int]]()
         for axis, count in rest:
             outer[axis], pitch = (count, pitch), pitch * count
@@ -233,11 +233,51 @@ def tma_load(
     outside = boxes.beyond()
     zeros = f"; {outside} lies outside of the tensor: zeros" if outside else ""
     who = "box {t} element {v}" if len(boxes.starts_bytes) > 1 else "box element {v}"
-    owner = Owner(boxes.tile, boxes.owner(), boxes.owner_layout(), "modelled: TMA boxes", "", rules=boxes.rules, who=who)
+    owner = Owner(
+        boxes.tile, boxes.owner(), boxes.owner_layout(), "modelled: TMA boxes", "", rules=boxes.rules, who=who
+    )
     code = f"ll.tma_load({boxes.code(storage.name)})"
     write = boxes.write()
     route = boxes.spoken() + zeros
     return Writer(owner, storage, write, boxes.tile.bits, route, code, "modelled: TMA load", "smem", unit="TMA")
+
+
+def tma_write(storage: Gmem, *, box: Mapping[str, int]) -> Writer:
+    """A writer to global memory by TMA: boxes of the tile, by the strides of the tensor.
+
+    >>> from layoutlab.handoff.storage import gmem
+    >>> O = Tile("O", m=100, n=128, bits=16)
+    >>> tma_write(gmem("(100,128):(512,1)", over=O), box={"n": 64, "m": 128}).write.at(t=1, v=64)["bit"] // 8
+    1152
+
+    The tile is what lies inside of the tensor: of a box that goes on the rest is not written. What a store reads from
+    shared memory is `tma_store`'s. Raises LayoutError for a tensor whose strides no tensor map holds.
+    """
+    tile = storage.tile
+    inside = {axis: min(extent, tile.extents[axis]) for axis, extent in box.items()}
+    boxes = _boxes(tile, inside, 0, [0] * prod(-(-tile.extents[a] // e) for a, e in inside.items()), None)
+    modes = {axis: list(mode) for axis, mode in storage.modes.items()}
+    if any(len(mode) > 1 for mode in modes.values()):
+        raise LayoutError(f"{storage.layout}: a tensor map has one stride for each dimension")
+    places = boxes.owner()
+    write = storage.places.after(places)
+    inner, *outer = [modes[axis][0][1] * tile.bits // 8 if modes[axis] else 0 for axis in box]
+    wrong = f"the contiguous dimension has a stride of {inner} bytes, not of one element"
+    odd = next((stride for stride in outer if stride % CHUNK), None)
+    misfit = None if odd is None else f"a stride of {odd} bytes, which 16 does not divide"
+    rules = [
+        Rule("the box's first dimension is contiguous", wrong if inner != tile.bits // 8 else None),
+        Rule("the tensor's strides are multiples of 16 bytes", misfit),
+        Rule(
+            "the tensor starts at a multiple of 16 bytes",
+            f"it starts at byte {storage.base_bytes}" if storage.base_bytes % CHUNK else None,
+        ),
+    ]
+    who = "box {t} element {v}" if prod(boxes.counts.values()) > 1 else "box element {v}"
+    owner = Owner(tile, places, boxes.owner_layout(), "modelled: TMA boxes", "", rules=lambda: rules, who=who)
+    route = f"boxes of {' x '.join(f'{axis} {extent}' for axis, extent in box.items())}"
+    code = f"ll.tma_write({storage.name}, box={dict(box)})"
+    return Writer(owner, storage, write, tile.bits, route, code, "modelled: TMA store", "gmem", unit="TMA")
 
 
 def tma_store(
@@ -262,4 +302,3 @@ def tma_store(
     skipped = f"; {outside} lies outside of the tensor: not stored" if outside else ""
     text = boxes.spoken() + skipped
     return Reader(boxes.tile, boxes.read(), "the TMA store", text, "modelled: TMA store", code, rules=boxes.rules)
-

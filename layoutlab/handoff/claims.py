@@ -28,7 +28,7 @@ from layoutlab.handoff.writer import Writer
 
 TABLE, WALK, RULES = "normal form", "enumeration", "rules"
 LANE_BITS = 512 * 32
-"""Bits of one TMEM lane."""
+"""Bits of one TMEM lane; a thread's registers are fewer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,8 +89,8 @@ class Question:
 
     def witness(self, index: Mapping[str, int], message: str) -> Witness:
         coordinate, owner = self.coordinate(index), self.writer.owner
-        who = (index["t"] + owner.first_thread, index["v"]) if owner.threaded else (None, None)
-        return Witness(message, *who, coordinate, self.wrote(index), self.reads(coordinate))
+        thread, value = (index["t"] + owner.first_thread, index["v"]) if owner.threaded else (None, None)
+        return Witness(message, thread, value, coordinate, self.wrote(index), self.reads(coordinate))
 
 
 def decide(question: Question) -> tuple[Claim, ...]:
@@ -396,7 +396,7 @@ def legal(q: Question) -> Claim:
 
 def _cell(outputs: Mapping[str, Any]) -> Any:
     """A location as one number of bits."""
-    return outputs["bit"] + outputs.get("lane", 0) * LANE_BITS
+    return outputs["bit"] + (outputs.get("lane", 0) + outputs.get("thread", 0)) * LANE_BITS
 
 
 def _all(conditions: list[Any]) -> Any:

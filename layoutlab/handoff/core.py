@@ -173,16 +173,6 @@ def assert_placed(h: Handoff | Case) -> Verdict:
     return _assert(h, "placed")
 
 
-def assert_covered(h: Handoff | Case) -> Verdict:
-    """Raises Refuted unless every coordinate that is read was written."""
-    return _assert(h, "covered")
-
-
-def assert_exclusive(h: Handoff | Case) -> Verdict:
-    """Raises Refuted unless no location receives two different elements."""
-    return _assert(h, "exclusive")
-
-
 def assert_inside(h: Handoff | Case) -> Verdict:
     """Raises Refuted unless nothing leaves the tile or its allocation."""
     return _assert(h, "inside")

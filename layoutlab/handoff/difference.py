@@ -43,6 +43,7 @@ class Unit(NamedTuple):
 
 
 BYTES, COLUMNS, LANES = Unit("bytes", 8), Unit("columns", 32), Unit("lanes", 1)
+BITS, THREADS = Unit("bits", 1), Unit("threads", 1)
 
 BYTE_BIT = 3
 """Bits of an address in bits that lie below the byte."""

@@ -8,7 +8,18 @@ from layoutlab.arbiter import TooLarge, first_where, value_bounds
 from layoutlab.digits import Digit, Map, aligned
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.claims import Question, in_units, possessive
-from layoutlab.handoff.difference import BYTES, COLUMNS, LANES, Difference, Form, Names, form, offset_text
+from layoutlab.handoff.difference import (
+    BITS,
+    BYTES,
+    COLUMNS,
+    LANES,
+    THREADS,
+    Difference,
+    Form,
+    Names,
+    form,
+    offset_text,
+)
 from layoutlab.handoff.difference import explain as differences
 from layoutlab.handoff.places import Places
 from layoutlab.handoff.storage import Smem
@@ -91,7 +102,13 @@ def _beyond(q: Question) -> list[str]:
     return found
 
 
-UNITS = {("smem", "bit"): BYTES, ("tmem", "bit"): COLUMNS, ("tmem", "lane"): LANES}
+UNITS = {
+    ("smem", "bit"): BYTES,
+    ("tmem", "bit"): COLUMNS,
+    ("tmem", "lane"): LANES,
+    ("rmem", "bit"): BITS,
+    ("rmem", "thread"): THREADS,
+}
 
 
 def _from_tables(q: Question) -> list[Difference]:

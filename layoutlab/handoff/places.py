@@ -79,6 +79,29 @@ class Places:
             },
         )
 
+    def added(self, other: Places) -> Places:
+        """The sum of two functions of the same indices, of one output each.
+
+        >>> rows, ks = strided_places({"m": [(4, 8)]}, "element"), strided_places({"k": [(8, 1)]}, "element")
+        >>> rows.added(ks).at(m=2, k=3)
+        {'element': 19}
+        """
+        (out,) = self.outputs
+        axes = {**self.axes, **other.axes}
+
+        def build() -> Map:
+            both = beside(self.table.times(out, 1, "first"), other.table.times(out, 1, "second"))
+            total = dict(both.rows["first"])
+            for term, step in both.rows["second"].items():
+                total[term] = total.get(term, 0) + step
+            return Map(both.axes, {out: {term: step for term, step in total.items() if step}})
+
+        def at(**index: Any) -> dict[str, Any]:
+            parts = (places.at(**{a: index[a] for a in places.axes})[out] for places in (self, other))
+            return {out: sum(parts)}
+
+        return Places(axes, (out,), build, at)
+
     def scaled(self, factor: int, name: str, plus: int = 0) -> Places:
         """The only output times `factor`, plus a constant, under a new name: how elements become bits."""
         (out,) = self.outputs

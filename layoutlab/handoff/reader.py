@@ -36,6 +36,10 @@ class Reader:
     code: str
     space: str = "smem"
     rules: Callable[[], list[Rule]] = field(default=_no_rules, repr=False)
+    rows: Places | None = None
+    """Of ldmatrix: (t, instruction) -> the bit that a lane points at."""
+    op: str = ""
+    """Of ldmatrix: its name, `ldmatrix.x4`."""
 
     def location(self, outputs: dict[str, int]) -> Location:
         return Location(self.space, outputs)
@@ -52,7 +56,8 @@ def declared(layout: Any, tile: Tile, **options: Any) -> Reader:
     storage = layout if isinstance(layout, Smem) else smem(layout, over=tile, **options)
     source = "declared, not derived from a descriptor"
     code = f"ll.declared({storage.code}, {tile.name})"
-    return Reader(tile, storage.places, "the reader", storage.spoken(), source, code, rules=storage.rules)
+    text, space = storage.spoken(), storage.space
+    return Reader(tile, storage.places, "the reader", text, source, code, space, storage.rules)
 
 
 def umma_a(desc: SmemDescriptor, tile: Tile, *, starts_bytes: Sequence[int], major: Major = "K") -> Reader:
@@ -121,8 +126,8 @@ def _by_descriptor(what: str, desc: SmemDescriptor, tile: Tile, starts: tuple[in
     desc.elements_a_chunk(tile.bits, major)
     if ks % step or len(starts) != ks // step:
         raise LayoutError(
-            f"operand {what} of {tile}: an instruction takes {K_BYTES} bytes of K, {step} elements, so {ks} of them need "
-            f"{ks / step:g} starts; {len(starts)} were given"
+            f"operand {what} of {tile}: an instruction takes {K_BYTES} bytes of K, {step} elements, so {ks} of them "
+            f"need {ks / step:g} starts; {len(starts)} were given"
         )
     address = Places(
         tile.extents,

@@ -75,7 +75,7 @@ def cost_line(writer: Writer) -> str:
     '16 stores of 64 bits a thread, 4 wavefronts each for a warp (2 is the least); 128-bit: 8, 4 each (conflict-free)'
     """
     if writer.unit:
-        return f"{writer.unit} has no bank conflicts to count"
+        return f"no loads or stores of threads to count: {writer.unit}"
     if writer.space != "smem":
         return f"{writer.bits}-bit stores to Tensor Memory have no bank conflicts to count"
     try:

@@ -133,6 +133,35 @@ class Smem:
         return str(self.layout)
 
 
+class Gmem(Smem):
+    """A tile's place in global memory."""
+
+    space: ClassVar[str] = "gmem"
+
+    @property
+    def code(self) -> str:
+        """The expression that makes this place."""
+        return f'll.gmem("{self.layout}", over={self.tile.name}, base_bytes={self.base_bytes})'
+
+    def rules(self) -> list[Rule]:
+        """Global memory is taken as it is."""
+        return []
+
+
+def gmem(layout: Any, *, over: Tile, base_bytes: int = 0, name: str | None = None) -> Gmem:
+    """A tile's place in global memory, from a layout in elements; `base_bytes` is its first element's.
+
+    >>> O = Tile("O", m=128, n=64, bits=16)
+    >>> gmem("(128,64):(512,1)", over=O).places.at(m=1, n=3)
+    {'bit': 8240}
+    """
+    label = name or f"g{over.name}"
+    made = smem(layout, over=over, base_bytes=base_bytes, name=label)
+    if made.swizzle is not None:
+        raise LayoutError(f"{label}: {layout} is swizzled, and global memory is not")
+    return Gmem(over, made.layout, made.modes, None, "addresses", made.offset, base_bytes, 16, label)
+
+
 @dataclass(frozen=True, eq=False)
 class Tmem:
     """A tile's columns of Tensor Memory: row m in its lane, the elements of k one after the other from `column` on."""

@@ -34,6 +34,6 @@ def _owner(h: Handoff) -> str:
     if not owner.threaded:
         return ""
     threads, values = owner.places.axes["t"], owner.places.axes["v"]
-    return f'''    # (T{threads},V{values}) -> ({",".join(h.tile.extents)})
+    return f"""    # (T{threads},V{values}) -> ({",".join(h.tile.extents)})
     owner = {owner.code}
-'''
+"""

@@ -9,9 +9,9 @@ from typing import Any, Literal
 Answer = Literal["proved", "refuted", "undecided", "unsupported"]
 EXIT_STATUS: dict[Answer, int] = {"proved": 0, "refuted": 1, "undecided": 3, "unsupported": 3}
 
-UNIT = {"smem": "byte", "gmem": "byte", "tmem": "column"}
-UNIT_BITS = {"smem": 8, "gmem": 8, "tmem": 32}
-TMEM_COLUMN_BITS = 32
+UNIT = {"smem": "byte", "gmem": "byte", "tmem": "column", "rmem": "register"}
+UNIT_BITS = {"smem": 8, "gmem": 8, "tmem": 32, "rmem": 32}
+WORD_BITS = 32
 
 
 class Refuted(AssertionError):
@@ -20,7 +20,7 @@ class Refuted(AssertionError):
 
 @dataclass(frozen=True)
 class Location:
-    """A place in a memory, shown in bytes, or in lane, column and half."""
+    """A place in a memory, shown in bytes, in lane, column and half, or in thread and register."""
 
     space: str
     outputs: Mapping[str, int]
@@ -28,9 +28,12 @@ class Location:
     def __str__(self) -> str:
         bit = self.outputs["bit"]
         if "lane" in self.outputs:
-            column, inside = divmod(bit, TMEM_COLUMN_BITS)
+            column, inside = divmod(bit, WORD_BITS)
             half = f" bit {inside}" if inside else ""
             return f"lane {self.outputs['lane']} column {column}{half}"
+        if "thread" in self.outputs:
+            register, inside = divmod(bit, WORD_BITS)
+            return f"T{self.outputs['thread']} register {register}" + (f" bit {inside}" if inside else "")
         byte, inside = divmod(bit, 8)
         return f"byte {byte}" + (f" bit {inside}" if inside else "")
 
@@ -38,8 +41,12 @@ class Location:
         """As DESIGN's schema has it; `bit` is there only for elements that start inside of a byte."""
         bit = self.outputs["bit"]
         if "lane" in self.outputs:
-            column, inside = divmod(bit, TMEM_COLUMN_BITS)
+            column, inside = divmod(bit, WORD_BITS)
             return {"space": self.space, "lane": self.outputs["lane"], "column": column, "half": inside // 16}
+        if "thread" in self.outputs:
+            register, inside = divmod(bit, WORD_BITS)
+            place = {"thread": self.outputs["thread"], "register": register, "half": inside // 16}
+            return {"space": self.space, **place, **({"bit": inside % 16} if inside % 16 else {})}
         return {"space": self.space, "byte": bit // 8, **({"bit": bit % 8} if bit % 8 else {})}
 
 

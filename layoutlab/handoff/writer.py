@@ -15,15 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from layoutlab.algebra import composition
 from layoutlab.atoms.mma import wgmma
 from layoutlab.atoms.tmem import LANES, WARP_LANES, WORD_BITS, TmemAtom
 from layoutlab.digits import ONE
 from layoutlab.errors import LayoutError
+from layoutlab.handoff.inverse import inverse
 from layoutlab.handoff.notation import read_copy, read_layout
 from layoutlab.handoff.places import Places, strided_places
+from layoutlab.handoff.reader import Reader, umma_d
 from layoutlab.handoff.rule import Rule
 from layoutlab.handoff.storage import Smem, Tmem
 from layoutlab.handoff.tile import Tile
@@ -34,6 +36,23 @@ from layoutlab.layout import Layout, make_layout
 from layoutlab.swizzle import ComposedLayout
 
 WGMMA_ROWS = 64
+
+
+class Storage(Protocol):
+    """Where a writer's elements lie: a buffer of shared memory, columns, registers, global memory."""
+
+    @property
+    def tile(self) -> Tile: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def space(self) -> str: ...
+    @property
+    def cells(self) -> range: ...
+    @property
+    def code(self) -> str: ...
+    def rules(self) -> list[Rule]: ...
+    def spoken(self) -> str: ...
 
 
 def _no_rules() -> list[Rule]:
@@ -96,10 +115,46 @@ class TmemLoad:
         source = f"modelled: {self.atom}"
         return Owner(tile, transfer.owner(m, k), transfer.owner_layout(), source, code, first_warp * 32, rules)
 
+    def takes(self, tile: Tile, *, column: int, first_warp: int = 0, as_if: Owner | None = None) -> Reader:
+        """The load as a reader of an accumulator from `column` on, by threads that take each value for an element.
+
+        >>> S = Tile("S", m=128, n=128, bits=32)
+        >>> tcgen05_ld("32x32b.x32").takes(S, column=128).read.at(m=33, n=5)
+        {'lane': 33, 'bit': 4256}
+
+        `as_if` is what the code believes that its registers hold; by default what they do hold. Raises LayoutError
+        for another number of threads or values.
+        """
+        rows, columns = tile.shape
+        transfer = Transfer(self.atom, rows, columns, tile.bits)
+        owner = as_if or self.over(tile, first_warp=first_warp)
+        places = transfer.places().shifted("bit", column * WORD_BITS)
+        if places.axes != owner.places.axes:
+            mine, theirs = ((axes["t"], axes["v"]) for axes in (places.axes, owner.places.axes))
+            raise LayoutError(
+                f"{self.atom} loads {mine[1]} values into {mine[0]} threads, not {theirs[1]} into {theirs[0]}"
+            )
+        read = places.after(inverse(owner.places))
+        text = f"{self.atom} from column {column} on, as {owner}"
+        code = f'll.tcgen05_ld("{_short(self.atom)}").takes({tile.name}, column={column})'
+        rules = lambda: _load_rules(transfer, first_warp)  # noqa: E731
+        return Reader(tile, read, "the load", text, f"modelled: {self.atom}", code, "tmem", rules)
+
 
 def _load_rules(transfer: Transfer, first_warp: int) -> list[Rule]:
     whole = Rule("the columns of a load divide the tile's", transfer.fault)
-    return [whole, _lanes_rule(transfer, first_warp)]
+    return [whole, _datapath_rule(transfer), _lanes_rule(transfer, first_warp)]
+
+
+def _datapath_rule(transfer: Transfer) -> Rule:
+    """M 64 of one CTA puts 16 rows in each warp's 32 lanes."""
+    fault = None
+    if transfer.rows == 64 and transfer.atom.lanes == WARP_LANES:
+        fault = (
+            f"{transfer.atom} takes 32 lanes of a warp for rows, and an accumulator of 64 rows lies in the first 16 of "
+            f"each: take a shape of 16 lanes"
+        )
+    return Rule("the load's lanes are the accumulator's", fault)
 
 
 def _short(atom: TmemAtom) -> str:
@@ -217,7 +272,7 @@ class Writer:
     """`owner` says which element (t, v) holds, `write` where the store puts it, `bits` how wide one store is."""
 
     owner: Owner
-    storage: Smem | Tmem
+    storage: Storage
     write: Places
     bits: int
     route: str  # how the store finds its places
@@ -226,6 +281,8 @@ class Writer:
     space: str = "smem"
     unit: str = ""
     """The unit that writes whole boxes or tiles; by default threads do, by stores of `bits`."""
+    rows: Places | None = None
+    """Of stmatrix: (t, instruction) -> the bit that a lane points at."""
 
     @property
     def tile(self) -> Tile:
@@ -403,6 +460,25 @@ def tmem_store(owner: Any, storage: Tmem, atom: str | TmemAtom) -> Writer:
     write = places if not base else places.shifted("bit", base)
     code = f'll.tmem_store(owner, {storage.name}, "{_short(op)}")'
     return Writer(who, storage, write, WORD_BITS, f"by {op}", code, source=f"modelled: {op}", space=storage.space)
+
+
+def umma_out(storage: Tmem) -> Writer:
+    """A writer by tcgen05.mma: its accumulator D, rows to lanes, 32 bits to a column.
+
+    >>> from layoutlab.handoff.storage import tmem
+    >>> umma_out(tmem(over=Tile("S", m=64, n=32, bits=32), column=128)).write.at(t=17, v=3)
+    {'lane': 33, 'bit': 4192}
+
+    Its (t, v) are the row and the column of the element. Raises LayoutError for shapes that D does not have.
+    """
+    reads = umma_d(storage.tile, column=storage.column)
+    (m, rows), (n, columns) = storage.tile.extents.items()
+    places = strided_places({"t": [(rows, 1)]}, m).beside(strided_places({"v": [(columns, 1)]}, n))
+    layout = Layout((rows, columns), (1, rows))
+    source = "modelled: tcgen05.mma accumulator D"
+    owner = Owner(storage.tile, places, layout, source, "", rules=reads.rules, who="D")
+    code = f"ll.umma_out({storage.name})"
+    return Writer(owner, storage, reads.read.after(places), WORD_BITS, reads.text, code, source, "tmem", unit="the MMA")
 
 
 def _plain_tv(value: Any, what: str, owner: Owner) -> Layout:

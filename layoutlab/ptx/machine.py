@@ -44,7 +44,8 @@ class Fragment:
 class Scheduler:
     """Runs one wave to its end."""
 
-    def __init__(self, program: Program, wave: Wave, rng: random.Random | None) -> None:
+    def __init__(self, program: Program, wave: Wave, rng: random.Random | None, limit: int | None = None) -> None:
+        self.limit = limit or 1 << 62
         self.blocks = program.blocks
         self.wave = wave
         self.rng = rng
@@ -58,7 +59,12 @@ class Scheduler:
                 self._unblock()
             else:
                 self._advance(fragment)
+            if self.wave.instructions > self.limit:
+                raise PtxError(f"no end after {self.wave.instructions} warp-instructions", self._line(fragment))
         self.wave.asynchronous.drain_all()
+
+    def _line(self, fragment: Fragment | None) -> int | None:
+        return None if fragment is None else self.blocks[fragment.block].line
 
     # -- choosing -----------------------------------------------------------------------------------------------
 
@@ -308,12 +314,15 @@ def run_grid(
     provenance: bool = False,
     options: frozenset[str] = frozenset(),
     wave_ctas: int | None = None,
+    ctas: tuple[int, int] | None = None,
+    limit: int | None = None,
     progress: Any = None,
 ) -> Report:
     """Run every CTA of a launch and report.
 
     `params` holds the bytes of each parameter, `memory` the buffers it may touch, `wave_ctas` how many CTAs run
-    together (chosen from their size when None), `progress` is called with the number of CTAs done. Raises `PtxError`
+    together (chosen from their size when None), `ctas` gives a range of CTAs when not all are to run, `limit` the warp-instructions
+    that a wave may take, `progress` is called with the number of CTAs done. Raises `PtxError`
     at the first PTX line that the machine does not know or that leaves its memory, and `Deadlock` when no warp can go
     on.
     """
@@ -337,17 +346,17 @@ def run_grid(
     report = Report(function.name, geometry.grid, geometry.block, provenance=record)
     done = 0
     with np.errstate(all="ignore"), no_collection():
-        for ctas in _waves(geometry, program, wave_ctas):
-            wave = Wave(geometry, ctas, program.plan, services)
+        for batch in _waves(geometry, program, wave_ctas, ctas):
+            wave = Wave(geometry, batch, program.plan, services)
             _set_special_registers(wave, program)
             if record is not None:
                 record.start_wave(wave.ctas, wave.shared.stride, done)
-            Scheduler(program, wave, rng if schedule == "random" else None).run()
+            Scheduler(program, wave, rng if schedule == "random" else None, limit).run()
             if record is not None:
                 record.finish_wave(wave.shared.bytes, wave.tmem.words)
             report.instructions += wave.instructions
             wave.close()
-            done += len(ctas)
+            done += len(batch)
             if progress is not None:
                 progress(done)
     report.warnings = findings.all()
@@ -375,15 +384,17 @@ def _param_image(program: Program, params: list[bytes]) -> Array:
     return image
 
 
-def _waves(geometry: Geometry, program: Program, wave_ctas: int | None) -> Iterator[list[tuple[int, int, int]]]:
-    """The CTA ids in launch order, x fastest, cut into waves."""
+def _waves(
+    geometry: Geometry, program: Program, wave_ctas: int | None, ctas: tuple[int, int] | None
+) -> Iterator[list[tuple[int, int, int]]]:
+    """The CTA ids in launch order, x fastest, those of a range when one is given, cut into waves."""
     if wave_ctas is None:
         counts = program.plan.counts
         per_row = LANES * (counts["pred"] + 2 * counts["b16"] + 4 * counts["b32"] + 8 * counts["b64"])
         per_cta = geometry.warps * (per_row + LANES * program.local_bytes) + 2 * geometry.shared_bytes + (1 << 19)
         wave_ctas = max(1, min(8, WAVE_BYTES // per_cta))
     x, y, z = geometry.grid
-    ids = ((i, j, k) for k in range(z) for j in range(y) for i in range(x))
+    ids = itertools.islice(((i, j, k) for k in range(z) for j in range(y) for i in range(x)), *(ctas or (None,)))
     while batch := list(itertools.islice(ids, wave_ctas)):
         yield batch
 

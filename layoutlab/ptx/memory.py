@@ -76,7 +76,11 @@ class GlobalMemory:
         # Views start at a multiple of 16 so that every word width can index them; bounds use base and size.
         first = base & ~15
         total = (base + size - first + 15) & ~15
-        raw = np.ctypeslib.as_array((ctypes.c_uint8 * total).from_address(first))
+        self.register_image(name, base, size, np.ctypeslib.as_array((ctypes.c_uint8 * total).from_address(first)))
+
+    def register_image(self, name: str, base: int, size: int, raw: Array) -> None:
+        """Let an array stand for the memory from `base` rounded down to 16 bytes, as the kernel's addresses see it."""
+        first = base & ~15
         words = {width: raw.view(kind) for width, kind in WORD_TYPES.items()}
         self.buffers.append(Buffer(name, base, size, words, first))
 
@@ -114,6 +118,9 @@ class SharedMemory:
         self.stride = (self.size + 1023) // 1024 * 1024
         self.bytes = np.full(ctas * self.stride, POISON, np.uint8)
         self.written = np.zeros(ctas * self.stride, np.uint8)
+        # For each 16 bytes: when a thread last stored there, and the row and lane that did (0: never).
+        self.stored_at = np.zeros(ctas * self.stride // 16, np.int32)
+        self.stored_by = np.zeros(ctas * self.stride // 16, np.int32)
         self.words = {width: self.bytes.view(kind) for width, kind in WORD_TYPES.items()}
         self.flags = {width: self.written.view(kind) for width, kind in WORD_TYPES.items()}
         self.ctas = ctas

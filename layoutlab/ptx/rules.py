@@ -109,12 +109,12 @@ def accumulate(old: Array, product: Array, enabled: bool, scale: int) -> Array:
 
 
 def box_row_pitch(row_bytes: int, swizzle_width: int) -> int:
-    """Bytes from one box row to the next in shared memory: a swizzled row takes its whole span (recorded on an H200)."""
+    """Bytes from one box row to the next in shared memory: a swizzled row takes its whole span (H200)."""
     return max(row_bytes, swizzle_width)
 
 
 def stored_row_bytes(inside: int, row_bytes: int) -> int:
-    """How many bytes of a row a TMA store writes when `inside` of them lie in the tensor: whole 16-byte units (H200)."""
+    """How many bytes of a row a TMA store writes when `inside` of them lie in the tensor: 16 at a time (H200)."""
     return min(row_bytes, -(-inside // 16) * 16)
 
 

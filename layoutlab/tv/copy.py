@@ -25,6 +25,7 @@ Source: CUTLASS include/cute/atom/copy_atom.hpp (TiledCopy, ThrCopy, make_tiled_
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd, lcm
 from typing import Any
 
 from layoutlab.algebra import (
@@ -34,10 +35,10 @@ from layoutlab.algebra import (
     left_inverse,
     logical_product,
     raked_product,
-    recast_layout,
     right_inverse,
     zipped_divide,
 )
+from layoutlab.algebra.structure import L, layout_of, on_outer
 from layoutlab.errors import LayoutError
 from layoutlab.int_tuple import idx2crd, modes, product, to_text
 from layoutlab.layout import Layout, make_layout
@@ -111,7 +112,7 @@ class TiledCopy(records.TiledCopy):
         >>> from layoutlab.tv.instructions import make_copy_atom
         >>> atom = make_copy_atom("universal", "f32", num_bits_per_copy=64)
         >>> make_tiled_copy_tv(atom, Layout((4, 2)), Layout((1, 2))).layout_src_tv_tiled
-        (8,(2,1)):(1,(8,0))
+        ((4,2),(2,1)):((1,8),(4,0))
         """
         return self._side_tv(self.atom.src)
 
@@ -124,30 +125,27 @@ class TiledCopy(records.TiledCopy):
         """The copy as one thread sees it."""
         return ThrCopy(self, thr_idx)
 
-    def retile(self, tensor: Partitioned) -> ComposedLayout:
+    def retile(self, registers: L) -> L:
         """The registers of another partition, (V, M, N...), in the order in which this copy takes them.
 
         >>> from layoutlab.tv.instructions import make_copy_atom
         >>> atom = make_copy_atom("universal", "f16", num_bits_per_copy=32)
         >>> copy = make_tiled_copy_tv(atom, Layout((8, 4)), Layout((1, 4)))
         >>> copy.retile(Layout((4, 2, 1)))
-        0 o ((2,2),2,1):((1,2),4,0)
+        ((2,2),2,1):((1,2),4,0)
         """
-        layout = outer_of(tensor)
+        return on_outer(registers, self._retiled)
+
+    def _retiled(self, layout: Layout) -> Layout:
         values = _number(layout[0].size())
         shape = tuple(product(m) for m in modes(_shape_of(self.tiler)))
         order = _shaped(right_inverse(self.tv), shape)
-        owners = _number(self.tv[0].size()) * values
-        try:
-            of_value = recast_layout(owners, 1, order)  # (m,n) -> which group of V values of its thread
-        except LayoutError as why:
-            raise LayoutError(f"{layout} cannot be retiled: {why}") from None
+        of_value = _quotient(order, self.size * values)  # (m,n) -> which group of V values of its thread
         inside = logical_product(Layout(values), right_inverse(of_value))
         atom_values = zipped_divide(inside, Layout(self.atom.values))  # (atom's values, rest) -> (v,m,n)
-        tile = (Layout(values), *(Layout(_number(m.size())) for m in of_value))
+        tile = (Layout(values), *(Layout(m.size()) for m in of_value))
         cut = divided(layout, tile, "retiled copy")
-        found = composition(cut.tile, atom_values)
-        return thread_part(tensor, 0, Layout(1, 0), found, cut.rest)
+        return make_layout(composition(cut.tile, atom_values), *list(cut.rest)[1:])
 
     def _side_tv(self, side: Layout) -> Layout:
         tile = Layout((_shape_of(self.tiler), 1))
@@ -164,13 +162,16 @@ class ThrCopy:
 
     def __post_init__(self) -> None:
         if not 0 <= self.thr_idx < self.tiled_copy.size:
-            raise LayoutError(f"the copy has threads 0 to {self.tiled_copy.size - 1}, there is no thread {self.thr_idx}")
+            raise LayoutError(
+                f"the copy has threads 0 to {self.tiled_copy.size - 1}, there is no thread {self.thr_idx}"
+            )
 
-    def partition_S(self, tensor: Partitioned) -> ComposedLayout:  # noqa: N802 - CuTe's name
+    def partition_S(self, tensor: Partitioned) -> ComposedLayout:
         """What this thread reads of a tensor: ((atom's values, more), rest of M, rest of N...).
 
         >>> from layoutlab.tv.instructions import make_copy_atom
         >>> copy = make_tiled_copy_tv(make_copy_atom("universal", "f32"), Layout((8, 8)), Layout((1, 1)))
+        >>> from layoutlab.swizzle import Swizzle
         >>> smem = ComposedLayout(Swizzle(4, 0, 6), 0, Layout((64, 16)))
         >>> copy.get_slice(9).partition_S(smem)
         S<4,0,6> o 65 o ((1,1),8,2):((0,0),8,512)
@@ -179,18 +180,45 @@ class ThrCopy:
         """
         return self._partition(tensor, self.tiled_copy.atom.src)
 
-    def partition_D(self, tensor: Partitioned) -> ComposedLayout:  # noqa: N802 - CuTe's name
+    def partition_D(self, tensor: Partitioned) -> ComposedLayout:
         """What this thread writes of a tensor."""
         return self._partition(tensor, self.tiled_copy.atom.dst)
 
-    def retile(self, tensor: Partitioned) -> ComposedLayout:
+    def retile(self, registers: L) -> L:
         """`TiledCopy.retile`: the registers are the same for each thread."""
-        return self.tiled_copy.retile(tensor)
+        return self.tiled_copy.retile(registers)
 
     def _partition(self, tensor: Partitioned, side: Layout) -> ComposedLayout:
         cut = divided(outer_of(tensor), self.tiled_copy.tiler, "copy")
-        threads, values = _threads_values(self.tiled_copy, side, cut.tile)
+        try:
+            threads, values = _threads_values(self.tiled_copy, side, cut.tile)
+        except LayoutError as why:
+            part = f"one thread's part of {outer_of(tensor)}{self._hint(tensor, side)}"
+            raise LayoutError(f"no layout is {part}: {why}") from None
         return thread_part(tensor, self.thr_idx, threads, values, cut.rest)
+
+    def _hint(self, tensor: Partitioned, side: Layout) -> str:
+        """Which mode's runs are too long to be dealt out, and how long ones fit."""
+        layout = outer_of(tensor)
+        for mode, part in enumerate(layout):
+            first = coalesce(part).leaves()[0][0]
+            fitting = _number(first) // 2
+            while fitting > 1:
+                if self._fits(layout, mode, fitting, side):
+                    return f"; its mode {mode} runs {first} elements and jumps, runs of {fitting} would fit"
+                fitting //= 2
+        return ""
+
+    def _fits(self, layout: Layout, mode: int, run: int, side: Layout) -> bool:
+        """Whether the copy deals out a tensor of this shape whose one mode jumps after each run."""
+        size, far = _number(layout[mode].size()), _number(layout.size()) + 1
+        jumping = Layout((run, size // run), (far, far * far))
+        others = [jumping if i == mode else Layout(part.size(), far**3 * (i + 1)) for i, part in enumerate(layout)]
+        try:
+            _threads_values(self.tiled_copy, side, divided(make_layout(*others), self.tiled_copy.tiler, "copy").tile)
+        except LayoutError:
+            return False
+        return True
 
 
 def _threads_values(copy: TiledCopy, side: Layout, tile: Layout) -> tuple[Layout, Layout]:
@@ -261,12 +289,12 @@ def make_cotiled_copy(atom: CopyAtom, atom_layout_tv: Layout, data_layout: Layou
     return TiledCopy(tiler, composition(left_inverse(tile), coords), atom)
 
 
-def make_tiled_copy_S(atom: CopyAtom, tiled_copy: TiledCopy) -> TiledCopy:  # noqa: N802 - CuTe's name
+def make_tiled_copy_S(atom: CopyAtom, tiled_copy: TiledCopy) -> TiledCopy:
     """A copy by another instruction whose registers are another copy's source."""
     return TiledCopy(tiled_copy.tiler, tiled_copy.layout_src_tv_tiled, atom)
 
 
-def make_tiled_copy_D(atom: CopyAtom, tiled_copy: TiledCopy) -> TiledCopy:  # noqa: N802 - CuTe's name
+def make_tiled_copy_D(atom: CopyAtom, tiled_copy: TiledCopy) -> TiledCopy:
     """A copy by another instruction whose registers are another copy's destination: what stores what was loaded.
 
     >>> from layoutlab.tv.instructions import make_copy_atom
@@ -309,6 +337,13 @@ def _reference(atom: records.CopyAtom) -> Layout:
 def _check_tile(copy: TiledCopy) -> None:
     """Refuses a (thread, value) layout that leaves its tile or leaves some of it out."""
     tv, shape = copy.tv, _shape_of(copy.tiler)
+    for mode, (what, need) in enumerate((("threads", copy.atom.threads), ("values a thread", copy.atom.values))):
+        have = tv[mode].size()
+        if isinstance(have, int) and have % need:
+            raise LayoutError(
+                f"the tile {tiler_text(copy.tiler)} has {have} {what}, and one instruction takes {need}: "
+                f"an instruction of {gcd(have, need)}, or a tile of {lcm(have, need) // have} times as many, fits"
+            )
     total = product(shape)
     if tv.symbolic() or not isinstance(total, int):
         return
@@ -334,9 +369,11 @@ def _check_tile(copy: TiledCopy) -> None:
 
 def _check_offsets(offsets: Layout, coords: Layout, data: Layout) -> None:
     """Refuses offsets that the data layout does not go to."""
-    there = composition(data, coords)
-    for i in range(_number(offsets.size())) if there != offsets else ():
-        if there(i) != offsets(i):
+    there, size = composition(data, coords), _number(data.size())
+    if coalesce(there) == coalesce(offsets) and _number(coords.cosize()) <= size:
+        return
+    for i in range(_number(offsets.size())):
+        if coords(i) >= size or there(i) != offsets(i):
             t, v = i % _number(offsets[0].size()), i // _number(offsets[0].size())
             raise LayoutError(f"T{t} V{v} is given offset {offsets(i)}, which {data} does not have")
 
@@ -346,6 +383,23 @@ def _tiler(tiler: Tiler) -> Tiler:
     if isinstance(tiler, tuple):
         return tuple(map(_tiler, tiler))
     return Layout(tiler, 0 if tiler == 1 else 1) if isinstance(tiler, int) else tiler
+
+
+def _quotient(layout: Layout, unit: int) -> Layout:
+    """(m,n) -> layout(m,n) // unit, where each digit of the values lies below or above the unit.
+
+    >>> _quotient(Layout((8, 4), (4, 32)), 64)
+    (1,2):(0,1)
+    """
+
+    def leaf(shape: int, stride: int) -> Layout:
+        below = unit // stride if stride and stride < unit else 1
+        if stride and (max(unit, stride) % min(unit, stride) or max(shape, below) % min(shape, below)):
+            raise LayoutError(f"values of {unit} cannot be taken together: {layout} steps by {stride}, {shape} times")
+        left = shape // below if below < shape else 1
+        return Layout(left, max(1, stride // unit) if left > 1 and stride else 0)
+
+    return make_layout(*(coalesce(layout_of([leaf(*pair) for pair in mode.leaves()])) for mode in layout))
 
 
 def _shape_of(tiler: Tiler) -> Any:

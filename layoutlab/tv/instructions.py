@@ -16,6 +16,7 @@ Sources: the tables in `layoutlab.atoms`; CUTLASS include/cute/atom/copy_traits*
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from layoutlab.algebra import coalesce, composition, recast_layout
@@ -30,10 +31,17 @@ from layoutlab.tv.copy import CopyAtom
 from layoutlab.tv.mma import MmaAtom
 
 CopyOp: TypeAlias = "str | MatrixCopy | TmemAtom"
-"""An instruction of the tables, or its name: "universal", "cp.async", "ldmatrix.m8n8.x4.trans", "tcgen05.ld.32x32b.x8"."""
+"""An instruction of the tables, or its name: "universal", "cp.async", "ldmatrix.m8n8.x4", "tcgen05.ld.32x32b.x8"."""
 
 _UNIVERSAL_BITS = (8, 16, 32, 64, 128, 256)
 _ASYNC_BITS = (32, 64, 128)
+
+
+@dataclass(frozen=True, repr=False)
+class TmemCopyAtom(CopyAtom):
+    """A tcgen05.ld or tcgen05.st and its row of the table."""
+
+    op: TmemAtom
 
 
 def make_copy_atom(op: CopyOp, value_type: str, num_bits_per_copy: int = 0) -> CopyAtom:
@@ -106,18 +114,7 @@ def _tmem_atom(op: TmemAtom, value_type: str, bits: int) -> CopyAtom:
     words = Layout(op.tile(unit), (op.tile(unit)[1], 1))  # lane + lanes * word -> word along the lane, lane after lane
     registers = recast_layout(bits, 1, _in_bits(composition(words, op.tv_layout(unit)), unit))
     sides = (memory, registers) if op.direction == "ld" else (registers, memory)
-    return CopyAtom(Layout(32), *sides, memory, value_type)
-
-
-def tmem_values(op: TmemAtom, bits: int, lane_step: int) -> Layout:
-    """Element of the atom -> Tensor Memory address, in elements of a tensor whose lanes are `lane_step` apart.
-
-    >>> tmem_values(TmemAtom("ld", "32x32b", 4), 32, 65536)
-    (4,32):(1,65536)
-    """
-    lanes, along = op.tile(bits)
-    step = WORD_BITS // bits if op.packed else 1
-    return Layout((along, lanes), (step, lane_step))
+    return TmemCopyAtom(Layout(32), *sides, memory, value_type, op)
 
 
 def mma_atom(op: tables.MmaAtom | MmaAtom) -> MmaAtom:

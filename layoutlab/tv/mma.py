@@ -78,17 +78,17 @@ class TiledMma(records.TiledMma):
         return _number(product(self._atom_extent(mode))) * _number(self.thr[1 + mode].size())
 
     @property
-    def tv_layout_A_tiled(self) -> Layout:  # noqa: N802 - CuTe's name
+    def tv_layout_A_tiled(self) -> Layout:
         """(T, V) -> m + M k of the tile: who holds which element of A."""
         return self.tv_layout("A")
 
     @property
-    def tv_layout_B_tiled(self) -> Layout:  # noqa: N802 - CuTe's name
+    def tv_layout_B_tiled(self) -> Layout:
         """(T, V) -> n + N k of the tile."""
         return self.tv_layout("B")
 
     @property
-    def tv_layout_C_tiled(self) -> Layout:  # noqa: N802 - CuTe's name
+    def tv_layout_C_tiled(self) -> Layout:
         """(T, V) -> m + M n of the tile."""
         return self.tv_layout("C")
 
@@ -98,7 +98,7 @@ class TiledMma(records.TiledMma):
         >>> from layoutlab.atoms.mma import mma_sync
         >>> from layoutlab.tv.instructions import mma_atom
         >>> make_tiled_mma(mma_atom(mma_sync(16, 8, 8, "f16", "f32")), (1, 2, 1)).tv_layout("A")
-        ((4,8,2),(2,2)):((32,1,0),(16,8))
+        ((4,8,2),((2,2),(1,1))):((32,1,0),((16,8),(0,0)))
         """
         modes = _MODES[operand]
         threads, values, rest = self._divided(Layout(tuple(self.get_tile_size(m) for m in modes)), operand)
@@ -112,15 +112,15 @@ class TiledMma(records.TiledMma):
         """The MMA as one thread sees it; for tcgen05.mma, as one CTA of the group does."""
         return ThrMma(self, thr_idx)
 
-    def partition_shape_A(self, shape: IntTuple) -> Any:  # noqa: N802 - CuTe's name
+    def partition_shape_A(self, shape: IntTuple) -> Any:
         """The shape of one thread's part of A: (V, rest of M, rest of K)."""
         return self._partition_shape(shape, "A")
 
-    def partition_shape_B(self, shape: IntTuple) -> Any:  # noqa: N802 - CuTe's name
+    def partition_shape_B(self, shape: IntTuple) -> Any:
         """The shape of one thread's part of B: (V, rest of N, rest of K)."""
         return self._partition_shape(shape, "B")
 
-    def partition_shape_C(self, shape: IntTuple) -> Any:  # noqa: N802 - CuTe's name
+    def partition_shape_C(self, shape: IntTuple) -> Any:
         """The shape of one thread's part of C: (V, rest of M, rest of N).
 
         >>> from layoutlab.tv.instructions import tcgen05_mma
@@ -134,7 +134,7 @@ class TiledMma(records.TiledMma):
         return (values.shape, *(product(m.shape) for m in rest))
 
     def _atom_extent(self, mode: int) -> IntTuple:
-        return self.atom.shape_mnk[mode]  # type: ignore[index,no-any-return]
+        return self.atom.shape_mnk[mode]  # type: ignore[index]
 
     def _divided(self, layout: Layout, operand: Operand) -> tuple[Layout, Layout, Layout]:
         """(ThrV, (Thr, Thr)) -> location, V -> location, and the rest of both modes (and the further ones)."""
@@ -170,15 +170,15 @@ class ThrMma:
         if not 0 <= self.thr_idx < self.tiled_mma.size:
             raise LayoutError(f"the MMA has threads 0 to {self.tiled_mma.size - 1}, there is no thread {self.thr_idx}")
 
-    def partition_A(self, tensor: Partitioned) -> ComposedLayout:  # noqa: N802 - CuTe's name
+    def partition_A(self, tensor: Partitioned) -> ComposedLayout:
         """This thread's part of A: (V, rest of M, rest of K, ...)."""
         return self._partition(tensor, "A")
 
-    def partition_B(self, tensor: Partitioned) -> ComposedLayout:  # noqa: N802 - CuTe's name
+    def partition_B(self, tensor: Partitioned) -> ComposedLayout:
         """This thread's part of B: (V, rest of N, rest of K, ...)."""
         return self._partition(tensor, "B")
 
-    def partition_C(self, tensor: Partitioned) -> ComposedLayout:  # noqa: N802 - CuTe's name
+    def partition_C(self, tensor: Partitioned) -> ComposedLayout:
         """This thread's part of C: (V, rest of M, rest of N, ...)."""
         return self._partition(tensor, "C")
 
@@ -215,7 +215,7 @@ def make_tiled_mma(
     return TiledMma(thr, tuple(map(_tiler, entries)), atom)
 
 
-def make_tiled_copy_A(atom: CopyAtom, tiled_mma: TiledMma) -> TiledCopy:  # noqa: N802 - CuTe's name
+def make_tiled_copy_A(atom: CopyAtom, tiled_mma: TiledMma) -> TiledCopy:
     """The copy of A into the registers of the MMA's threads.
 
     >>> from layoutlab.atoms.mma import mma_sync
@@ -227,12 +227,12 @@ def make_tiled_copy_A(atom: CopyAtom, tiled_mma: TiledMma) -> TiledCopy:  # noqa
     return _operand_copy(atom, tiled_mma, "A")
 
 
-def make_tiled_copy_B(atom: CopyAtom, tiled_mma: TiledMma) -> TiledCopy:  # noqa: N802 - CuTe's name
+def make_tiled_copy_B(atom: CopyAtom, tiled_mma: TiledMma) -> TiledCopy:
     """The copy of B into the registers of the MMA's threads."""
     return _operand_copy(atom, tiled_mma, "B")
 
 
-def make_tiled_copy_C(atom: CopyAtom, tiled_mma: TiledMma) -> TiledCopy:  # noqa: N802 - CuTe's name
+def make_tiled_copy_C(atom: CopyAtom, tiled_mma: TiledMma) -> TiledCopy:
     """The copy of C from or into the registers of the MMA's threads."""
     return _operand_copy(atom, tiled_mma, "C")
 

@@ -14,7 +14,10 @@ os.environ.update(CUTE_DSL_ARCH=sys.argv[1], CUTE_DSL_DRYRUN="1")
 import cutlass
 import cutlass.cute as cute
 from cutlass.cute.nvgpu import OperandMajorMode, cpasync, tcgen05, warp, warpgroup
+from cutlass.tensor_utils import LayoutEnum
+from cutlass.utils import blackwell_helpers, hopper_helpers
 
+MAJORS = {"row": LayoutEnum.ROW_MAJOR, "col": LayoutEnum.COL_MAJOR}
 TYPES = {
     "f16": cutlass.Float16, "bf16": cutlass.BFloat16, "f32": cutlass.Float32, "tf32": cutlass.TFloat32,
     "f8E4M3FN": cutlass.Float8E4M3FN, "e4m3": cutlass.Float8E4M3FN, "e5m2": cutlass.Float8E5M2,
@@ -93,15 +96,31 @@ def tcgen05_mma(m, n, bits=16, cta_group=1, a_from="smem"):
     return tcgen05.MmaF16BF16Op(TYPES["bf16"], TYPES["f32"], (m, n, 16), group, source, K, K)
 
 
+def get_smem_store_op(major, stored, loaded, load):
+    return blackwell_helpers.get_smem_store_op(MAJORS[major], TYPES[stored], TYPES[loaded], load)
+
+
+def sm90_get_smem_store_op(major, stored, loaded):
+    return hopper_helpers.sm90_get_smem_store_op(MAJORS[major], TYPES[stored], TYPES[loaded])
+
+
+def compute_tile_shape_or_override(shape, kind, *options):
+    return hopper_helpers.compute_tile_shape_or_override(shape, TYPES[kind], *options)
+
+
 NAMES = {
     **{name: getattr(cute, name) for name in dir(cute) if not name.startswith("_")},
     "L": layout,
     "S": swizzled,
     "T": tensor,
     "TM": tmem_tensor,
+    "R": lambda shape: cute.make_rmem_tensor(shape, TYPES["f16"]),
     "I": cute.make_identity_tensor,
     "make_copy_atom": make_copy_atom,
     "make_tmem_copy": tcgen05.make_tmem_copy,
+    "get_smem_store_op": get_smem_store_op,
+    "sm90_get_smem_store_op": sm90_get_smem_store_op,
+    "compute_tile_shape_or_override": compute_tile_shape_or_override,
     "mma_atom": cute.make_mma_atom,
     "mma_sync": mma_sync,
     "wgmma": wgmma,

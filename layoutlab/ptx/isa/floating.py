@@ -1,7 +1,8 @@
 """floating: arithmetic on f16, bf16, f32, f64 and packed pairs (PTX ISA 9.7.3, 9.7.4).
 
 fma is rounded once: the product of two float32 is exact in float64, and the sum's lost part decides the ties.
-Approximate functions are numpy's own, rounded to float32: within the last places of the device, not bit-equal to it.
+A NaN keeps numpy's payload, where a device gives one canonical NaN. Approximate functions are numpy's own, rounded to
+float32: within the errors that the ISA allows a device, not bit-equal to it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,14 @@ def _add32(a: Array, b: Array, mode: str) -> Array:
         return a + b
     x, y = a.astype(np.float64), b.astype(np.float64)
     total = x + y
-    return narrow(total, _lost_in_sum(x, y, total), mode)
+    return narrow(_zero_of_sum(x, y, total, mode), _lost_in_sum(x, y, total), mode)
+
+
+def _zero_of_sum(a: Array, b: Array, total: Array, mode: str) -> Array:
+    """Rounding down, numbers that cancel give -0 (IEEE 754, 6.3; seen on an H200)."""
+    if mode != "rm":
+        return total
+    return np.where((total == 0) & (np.signbit(a) | np.signbit(b)), -0.0, total)
 
 
 def _sub32(a: Array, b: Array, mode: str) -> Array:
@@ -52,7 +60,7 @@ def _fma32(a: Array, b: Array, c: Array, mode: str) -> Array:
         if not np.count_nonzero(tie):
             return total.astype(np.float32)
     wide = np.broadcast_to(c.astype(np.float64), total.shape)
-    return narrow(total, _lost_in_sum(product, wide, total), mode)
+    return narrow(_zero_of_sum(product, wide, total, mode), _lost_in_sum(product, wide, total), mode)
 
 
 _F32: dict[str, Callable[..., Array]] = {"add": _add32, "sub": _sub32, "mul": _mul32, "fma": _fma32, "mad": _fma32}

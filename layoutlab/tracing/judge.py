@@ -1,0 +1,463 @@
+"""Judging a trace: the buffers, who writes and who reads each, and whether they agree.
+
+A writer and a reader belong together when they use one allocation, overlap in it and see tiles of the same extents;
+their handoff is built from what each of them was given, and verified. Memory is used again: a reader that some writer
+agrees with is proved, and a writer that some reader agrees with needs no other. Refuted are only a reader and a writer
+that agree with nobody. What cannot be judged is `unsupported`, with the reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
+from types import SimpleNamespace
+from typing import Any
+
+from layoutlab.errors import LayoutError
+from layoutlab.handoff import Handoff, Owner, Reader, Tile, Verdict, Writer, owned, smem, store, verify
+from layoutlab.handoff.report import store_wavefronts, widest_store
+from layoutlab.handoff.storage import Smem
+from layoutlab.int_tuple import flatten
+from layoutlab.layout import Layout, make_layout
+from layoutlab.swizzle import ComposedLayout, Swizzle
+from layoutlab.text import Pointer, Tensor, parse
+from layoutlab.tracing.record import Access, Trace
+
+MOST_ELEMENTS = 1 << 18
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table: a buffer, its writer and reader, the verdict with its reason, and what the stores cost."""
+
+    buffer: str
+    writer: str
+    reader: str
+    verdict: str
+    why: str = ""
+    cost: str = ""
+    handoff: Verdict | None = None
+    places: tuple[str, ...] = ()
+    swapped: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """One access as a tile in memory: its (m, k) layout in elements, swizzle of bytes, first byte, element width."""
+
+    access: Access
+    tile: Layout  # two modes
+    swizzle: Swizzle | None
+    start_bits: int
+    bits: int
+    align: int
+
+    @property
+    def extents(self) -> tuple[int, int]:
+        return int(self.tile[0].size()), int(self.tile[1].size())  # type: ignore[arg-type]
+
+    @property
+    def span(self) -> range:
+        """The bits that it may touch, of one stage."""
+        reach = sum((s - 1) * abs(d) for s, d in self.tile.leaves())
+        return range(self.start_bits, self.start_bits + (reach + 1) * self.bits)
+
+    def same_view(self, other: Side) -> bool:
+        return (self.tile, self.swizzle, self.start_bits, self.bits) == (
+            other.tile, other.swizzle, other.start_bits, other.bits,
+        )  # fmt: skip
+
+    def storage(self, tile: Tile) -> Smem:
+        """The tile's place, as handoffs have it."""
+        layout: Layout | ComposedLayout = self.tile
+        if self.swizzle is not None and self.swizzle.bits:
+            layout = ComposedLayout(self.swizzle, 0, layout)
+        return smem(layout, over=tile, base_bytes=self.start_bits // 8, align_bytes=max(self.align, 1))
+
+
+class _Unsupported(LayoutError):
+    """Why an access cannot be judged."""
+
+
+def judge(trace: Trace) -> list[Row]:
+    """The table of a trace: every buffer in shared and Tensor Memory that was seen written or read."""
+    rows = list[Row]()
+    by_root: dict[tuple[str, int], list[Access]] = {}
+    for access in _once(trace.accesses):
+        by_root.setdefault((access.space, access.root), []).append(access)
+    for (space, _), accesses in by_root.items():
+        rows += _tensor_memory(accesses) if space == "tmem" else _buffer(accesses, trace)
+    return rows
+
+
+def _once(accesses: Iterable[Access]) -> list[Access]:
+    """Each access once: unrolled loops partition the same tensor again and again."""
+    found: dict[tuple[Any, ...], Access] = {}
+    for a in accesses:
+        key = (a.role, a.kind, a.space, a.tensor, a.root, a.offset_bits, a.why, a.texts.get("tv"), a.texts.get("tiler"))
+        found.setdefault(key, a)
+    return [a for a in found.values() if a.role != "partitions"]
+
+
+def _tensor_memory(accesses: list[Access]) -> list[Row]:
+    why = "Tensor Memory: which instruction's map a partition stands for is not read off yet"
+    writers = [a for a in accesses if a.role == "writes"] or [None]
+    readers = [a for a in accesses if a.role == "reads"] or [None]
+    names = sorted({a.tensor_name for a in accesses if a.tensor_name})
+    return [
+        Row(
+            ", ".join(names) or "Tensor Memory",
+            "; ".join(w.who for w in writers if w) or "-",
+            "; ".join(r.who for r in readers if r) or "-",
+            "unsupported",
+            why,
+            places=tuple(a.place for a in accesses),
+        )
+    ]
+
+
+# -- one allocation ---------------------------------------------------------------------------------------------------
+
+
+def _buffer(accesses: list[Access], trace: Trace) -> list[Row]:
+    sides: dict[int, list[Side]] = {}
+    faults: dict[int, str] = {}
+    for i, access in enumerate(accesses):
+        try:
+            sides[i] = _sides(access)
+        except LayoutError as error:
+            faults[i] = str(error)
+    writers = [i for i, a in enumerate(accesses) if a.role == "writes"]
+    readers = [i for i, a in enumerate(accesses) if a.role == "reads"]
+    results: dict[tuple[int, int], Row] = {}
+    for w, r in product(writers, readers):
+        if w in sides and r in sides:
+            row = _pair(accesses[w], accesses[r], sides[w], sides[r], trace)
+            if row is not None:
+                results[w, r] = row
+    return _assigned(accesses, writers, readers, results, faults)
+
+
+def _assigned(
+    accesses: list[Access],
+    writers: list[int],
+    readers: list[int],
+    results: dict[tuple[int, int], Row],
+    faults: dict[int, str],
+) -> list[Row]:
+    """One row for each reader, and for each writer that no reader was found for."""
+    rows = list[Row]()
+    content = {w for (w, _), row in results.items() if row.verdict == "proved"}
+    told = set[int]()
+    for r in readers:
+        mine = {w: row for (w, reader), row in results.items() if reader == r}
+        proved = [w for w, row in mine.items() if row.verdict == "proved"]
+        refuted = [w for w, row in mine.items() if row.verdict == "refuted" and w not in content]
+        others = [w for w, row in mine.items() if row.verdict not in ("proved", "refuted")]
+        for w in _meant(proved, r, accesses, results) or refuted or others[:1]:
+            rows.append(mine[w])
+            told.add(w)
+        if not (proved or refuted or others):
+            rows.append(
+                _alone(accesses[r], "reader", faults.get(r), [faults[w] for w in writers if w in faults], bool(writers))
+            )
+    for w in writers:
+        if w not in told and w not in content:
+            rows.append(
+                _alone(accesses[w], "writer", faults.get(w), [faults[r] for r in readers if r in faults], bool(readers))
+            )
+    return rows
+
+
+def _meant(proved: list[int], r: int, accesses: list[Access], results: dict[tuple[int, int], Row]) -> list[int]:
+    """Of the writers that a reader agrees with, those that are meant: memory that is used again may agree by chance.
+
+    A writer of the reader's own name goes before others, one in the reader's own coordinates before a swapped one.
+    """
+    name = accesses[r].tensor_name
+    own = [w for w in proved if name and accesses[w].tensor_name == name]
+    straight = [w for w in proved if not results[w, r].swapped]
+    return own or straight or proved
+
+
+def _alone(access: Access, what: str, fault: str | None, theirs: list[str], others: bool) -> Row:
+    seen = "writes" if what == "reader" else "reads"
+    if fault:
+        why = fault
+    elif theirs:
+        why = f"what {seen} it cannot be judged: {theirs[0]}"
+    elif others:
+        why = f"nothing that was seen {seen} a tile of these extents there"
+    else:
+        why = f"nothing was seen that {seen} it by a partition: element by element, perhaps, or by addresses of its own"
+    pair = ("-", access.who) if what == "reader" else (access.who, "-")
+    return Row(_buffer_name([access]), *pair, "unsupported", why, places=(access.place,))
+
+
+def _buffer_name(accesses: Iterable[Access]) -> str:
+    names = list(dict.fromkeys(a.tensor_name for a in accesses if a.tensor_name))
+    return " = ".join(names) or "(no name)"
+
+
+# -- sides ------------------------------------------------------------------------------------------------------------
+
+
+def _sides(access: Access) -> list[Side]:
+    """The readings of a tensor as one tile (m, k): an MMA's ((M,K),rest,rest), a matrix with stages behind it."""
+    if access.offset_bits is None:
+        raise _Unsupported(access.why or "where it starts is not known")
+    if access.why:
+        raise _Unsupported(access.why)
+    found = list[Side]()
+    for text in dict.fromkeys(filter(None, [_text_of(access), access.whole])):
+        found += _readings(access, text)
+    if not found:
+        raise _Unsupported(f"{access.tensor} is no matrix with stages")
+    return found
+
+
+def _text_of(access: Access) -> str:
+    """The tensor that says most: for TMA the one before its modes were grouped."""
+    return access.view if access.kind == "tma" and not access.via else access.tensor
+
+
+def _readings(access: Access, text: str) -> list[Side]:
+    assert access.offset_bits is not None
+    value = parse(text)
+    if not isinstance(value, Tensor) or not isinstance(value.iterator, Pointer):
+        raise _Unsupported("it is no tensor with a pointer")
+    pointer, layout = value.iterator, value.layout
+    swizzle = pointer.swizzle
+    if isinstance(layout, ComposedLayout):
+        if not isinstance(layout.inner, Swizzle) or layout.offset != 0 or (swizzle and swizzle.bits):
+            raise _Unsupported(f"its layout is {layout}, whose inner function is no single swizzle")
+        swizzle = (
+            layout.inner
+            if layout.inner.unit_bits
+            else Swizzle(layout.inner.bits, layout.inner.base, layout.inner.shift, pointer.bits)
+        )  # a swizzle composed with a layout counts what the layout counts
+        layout = layout.outer
+    if layout.symbolic():
+        raise _Unsupported("its layout has extents or strides that are known at run time only")
+    bits = pointer.bits
+    found = list[Side]()
+    for tile in _matrices(layout):
+        if prod(int(s) for s, _ in tile.leaves()) <= MOST_ELEMENTS:
+            found.append(Side(access, tile, swizzle, access.offset_bits, bits, pointer.align_bytes or 16))
+    return found
+
+
+def _matrices(layout: Layout) -> list[Layout]:
+    """The ways in which a layout is a matrix and stages."""
+    found = list[Layout]()
+    modes = [*layout] if isinstance(layout.shape, tuple) else [layout]
+    if len(modes) == 1 and isinstance(modes[0].shape, tuple):
+        return _matrices(modes[0])  # grouped: ((m, k))
+    if len(modes) in (3, 4) and modes[0].rank() == 2 and isinstance(modes[0].shape, tuple):
+        (m, k), rest_m, rest_k = (*modes[0],), modes[1], modes[2]
+        found.append(make_layout(make_layout(m, rest_m), make_layout(k, rest_k)))
+    if len(modes) >= 2:
+        found.append(make_layout(modes[0], modes[1]))
+    if len(modes) >= 3:
+        found.append(make_layout(modes[0], make_layout(*modes[1:])))
+    return list(dict.fromkeys(found))
+
+
+# -- pairs ------------------------------------------------------------------------------------------------------------
+
+
+def _pair(w: Access, r: Access, mine: list[Side], theirs: list[Side], trace: Trace) -> Row | None:
+    """The row of a writer and a reader; None where they have nothing to do with each other."""
+    fitting = [
+        (a, b)
+        for a, b in product(mine, theirs)
+        if a.bits == b.bits and a.span.start < b.span.stop and b.span.start < a.span.stop
+    ]
+    same = [(a, b, False) for a, b in fitting if a.extents == b.extents]
+    turned = [(a, b, True) for a, b in fitting if a.extents == b.extents[::-1] and a.extents[0] > 1 < a.extents[1]]
+    best: Row | None = None
+    for a, b, turn in [*same, *turned]:
+        row = _judged(w, r, a, _transposed(b) if turn else b, turn, trace)
+        if row.verdict == "proved":
+            return row
+        if best is None or (row.verdict == "refuted" and best.verdict != "refuted" and not turn):
+            best = row
+    if best is not None and best.verdict == "refuted" and not same:
+        return None  # a transposed reading is tried as a kindness: it accuses nobody
+    return best
+
+
+def _transposed(side: Side) -> Side:
+    return Side(
+        side.access, make_layout(side.tile[1], side.tile[0]), side.swizzle, side.start_bits, side.bits, side.align
+    )
+
+
+def _judged(w: Access, r: Access, a: Side, b: Side, turned: bool, trace: Trace) -> Row:
+    name = w.tensor_name or r.tensor_name or "tile"
+    m, k = a.extents
+    tile = Tile(re.sub(r"\W", "_", name), m=m, k=k, bits=a.bits)
+    common = {"buffer": _buffer_name([w, r]), "writer": w.who, "reader": r.who, "places": (w.place, r.place)}
+    try:
+        writer = _writer(w, a, tile, trace)
+        reader = _reader(r, b, tile, turned, trace)
+        verdict = verify(Handoff(tile, writer=writer, reader=reader))
+    except LayoutError as error:
+        return Row(**common, verdict="unsupported", why=str(error))  # type: ignore[arg-type]
+    answer, why = verdict.verdict, ""
+    if answer != "proved":
+        claim = next(c for c in verdict.claims if c.verdict == answer)
+        why = f"{claim.name}: {claim.witness.message if claim.witness else claim.why}"
+        why += "".join(f"; {line}" for line in verdict.explanation[:1])
+    if answer == "refuted" and _only_legal(verdict):
+        answer = "unsupported"
+        why = f"the addresses agree, but a rule is not met as far as the trace tells: {why}"
+    notes = [reader.source] + (["the reader's coordinates are the writer's, swapped"] if turned else [])
+    told = {"why": why or "; ".join(notes), "cost": _cost(writer), "handoff": verdict, "swapped": turned}
+    return Row(**common, verdict=answer, **told)  # type: ignore[arg-type]
+
+
+def _only_legal(verdict: Verdict) -> bool:
+    return all(c.verdict == "proved" for c in verdict.claims if c.name != "legal")
+
+
+def _writer(access: Access, side: Side, tile: Tile, trace: Trace) -> Writer:
+    storage = side.storage(tile)
+    if access.kind == "tma":
+        from layoutlab.handoff.boxes import tma_load
+
+        return tma_load(storage, box=_box(access, tile), swizzle=_tma_swizzle(access, side, trace))
+    return store(_owner(access, tile), storage, bits=tile.bits)
+
+
+def _owner(access: Access, tile: Tile) -> Owner:
+    """Who writes which element, by the copy's own thread-value layout over its tiler."""
+    from layoutlab.handoff.copies import copy_coordinates
+
+    tv, tiler = parse(access.texts["tv"]), parse(access.texts["tiler"])
+    if not isinstance(tv, Layout) or tv.rank() != 2:
+        raise _Unsupported(f"the copy's thread-value layout is {tv}")
+    threads, values = int(tv[0].size()), int(tv[1].size())  # type: ignore[arg-type]
+    if threads == 1:
+        raise _Unsupported("the copy has one thread: who of all threads writes what is not in its layout")
+    copy: Any = SimpleNamespace(tv=tv, tiler=tiler)
+    return owned(copy_coordinates(copy, tile, threads, values), tile)
+
+
+def _box(access: Access, tile: Tile) -> dict[str, int]:
+    """The box of a TMA copy, contiguous dimension first, from the type of its atom."""
+    m = re.search(r'tma_gbasis = <"(.+?)">', access.texts.get("tiler", ""))
+    basis = parse(m[1]) if m else None
+    if not isinstance(basis, Layout):
+        raise _Unsupported("the TMA atom does not say its box")
+    names, box = list(tile.extents), dict[str, int]()
+    for extent, stride in basis.leaves():
+        if extent == 1:
+            continue
+        path = getattr(stride, "path", ())
+        if len(path) != 1 or path[0] > 1 or names[path[0]] in box or getattr(stride, "value", 0) != 1:
+            raise _Unsupported(f"the TMA box {basis} is no plain box of the tile's two coordinates")
+        box[names[path[0]]] = int(extent)
+    for name in names:
+        box.setdefault(name, 1)
+    return box
+
+
+def _tma_swizzle(access: Access, side: Side, trace: Trace) -> Any:
+    """The swizzle that the tensor map was made with: the host's layout, where one atom of this type says it."""
+    known = trace.tma.get(access.texts.get("tiler", ""), [])
+    swizzles = {_swizzle_of(text) for text in known}
+    own = side.swizzle.bits if side.swizzle else 0
+    return {0: 0, 1: 32, 2: 64, 3: 128}[next(iter(swizzles)) if len(swizzles) == 1 else own]
+
+
+def _swizzle_of(text: str) -> int:
+    m = re.search(r"S<(\d),4,3>", text)
+    return int(m[1]) if m else 0
+
+
+def _reader(access: Access, side: Side, tile: Tile, turned: bool, trace: Trace) -> Reader:
+    from layoutlab.handoff.boxes import tma_store
+    from layoutlab.handoff.reader import declared
+
+    storage = side.storage(tile)
+    if access.kind == "tma":
+        return tma_store(storage, box=_box(access, tile), swizzle=_tma_swizzle(access, side, trace))
+    if access.kind.startswith("mma") and not turned:
+        by_descriptor = _descriptors(access, side, tile)
+        if by_descriptor is not None:
+            return by_descriptor
+    found = declared(storage, tile)
+    who = "the MMA" if access.kind.startswith("mma") else access.by_name or "the copy"
+    return Reader(
+        tile, found.read, who, found.text, "declared by the layout that it was given", found.code, rules=found.rules
+    )
+
+
+def _descriptors(access: Access, side: Side, tile: Tile) -> Reader | None:
+    """The MMA's own map: the descriptor's fields of the layout, and the steps that the DSL's fragment takes."""
+    from layoutlab.atoms.operand import descriptor_of
+    from layoutlab.handoff.reader import umma_a, umma_b
+
+    steps = _fragment_steps(access)
+    if steps is None:
+        return None
+    layout: Layout | ComposedLayout = side.tile
+    if side.swizzle is not None and side.swizzle.bits:
+        layout = ComposedLayout(side.swizzle, 0, layout, side.bits)
+    operand = descriptor_of(layout, side.bits, side.start_bits // 8)
+    if len(steps) != len(operand.starts_bytes):
+        return None
+    make = umma_a if access.kind == "mma A" else umma_b
+    found = make(operand.descriptor, tile, starts_bytes=steps, major=operand.major)
+    return replace(found, source=f"modelled: descriptors of operand {access.kind[-1]}, {operand.major}-major")
+
+
+def _fragment_steps(access: Access) -> list[int] | None:
+    """Bytes from the first K step to each, by the fragment's layout of 16-byte units; None for other MMAs."""
+    m = re.search(r"smem_desc.*? o (\(.+\))>?$", access.result.replace("\n", " "))
+    if m is None:
+        return None
+    try:
+        layout = parse(m[1])
+    except LayoutError:
+        return None
+    if not isinstance(layout, Layout) or layout.rank() < 3 or prod(flatten(layout[1].shape)) != 1:  # type: ignore[arg-type]
+        return None
+    return [int(layout[2](i)) * 16 for i in range(int(layout[2].size()))]  # type: ignore[arg-type]
+
+
+def _cost(writer: Writer) -> str:
+    """The widest stores that the places allow, and the wavefronts of a warp's store."""
+    if writer.space != "smem" or not writer.owner.threaded:
+        return ""
+    try:
+        bits = widest_store(writer)
+        counts = store_wavefronts(writer, bits)
+    except LayoutError:
+        return ""
+    least = max(1, 32 * bits // 8 // 128)
+    worst = max(counts)
+    free = "conflict-free" if worst == least else f"{least} is the least"
+    return f"{len(counts)} x {bits}-bit stores, {worst} wavefronts each ({free})"
+
+
+def table(rows: Iterable[Row]) -> str:
+    """The rows as text."""
+    lines = list[str]()
+    for row in rows:
+        lines.append(f"{row.verdict:<12} {row.buffer}: {row.writer} -> {row.reader}")
+        lines += [f"{'':<12} {row.why}"] if row.why else []
+        lines += [f"{'':<12} cost: {row.cost}"] if row.cost else []
+    return "\n".join(lines)
+
+
+def counts(rows: Iterable[Row]) -> Mapping[str, int]:
+    """How many rows have each verdict."""
+    found = {"proved": 0, "refuted": 0, "undecided": 0, "unsupported": 0}
+    for row in rows:
+        found[row.verdict] += 1
+    return found

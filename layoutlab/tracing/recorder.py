@@ -1,0 +1,279 @@
+"""Recorder: what a CuTe DSL kernel does to its buffers while it compiles, written down as texts.
+
+The DSL's own public functions (partition_S, partition_D, make_fragment_A, tma_partition, ...) are wrapped from outside
+while a recording lasts, so no kernel has to be touched; local names come from the frames of the functions that call
+them. Nothing is kept that needs the compiler after the compile: every entry is a text or a number.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from layoutlab.tracing.pointers import Pointers, raw_value
+from layoutlab.tracing.record import Access, Trace
+
+_PARTITIONS = ("partition_S", "partition_D")
+_FRAGMENTS = ("make_fragment_A", "make_fragment_B")
+_OPERANDS = ("partition_A", "partition_B", "partition_C")
+_CALLERS = 6
+_MOST = 20000
+"""Names that one recording keeps at most: an unrolled kernel has more than anybody reads."""
+
+
+@contextmanager
+def recording(trace: Trace) -> Iterator[Trace]:
+    """Fills a trace while kernels compile in this process; nested recordings are separate."""
+    recorder = _Recorder(trace)
+    recorder.wrap()
+    before = sys.getprofile()
+    sys.setprofile(recorder.returned)
+    try:
+        yield trace
+    finally:
+        sys.setprofile(before)
+        recorder.unwrap()
+
+
+class _Recorder:
+    """The wrapped functions, and what they tell."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.pointers = Pointers()
+        self.wrapped: list[tuple[Any, str, Any]] = []
+        self.own = _folders_of_others()
+        self.user: dict[str, bool] = {}
+
+    # -- wrapping -----------------------------------------------------------------------------------------------------
+
+    def wrap(self) -> None:
+        """Puts the wrappers in place."""
+        atom = importlib.import_module("cutlass.cute.atom")
+        cpasync = importlib.import_module("cutlass.cute.nvgpu.cpasync")
+        helpers = importlib.import_module("cutlass.cute.nvgpu.cpasync.helpers")
+        for name in _PARTITIONS:
+            self._method(atom.ThrCopy, name, self._partition)
+        for name in _FRAGMENTS:
+            self._method(atom.MmaAtom, name, self._fragment)
+        for name in _OPERANDS:
+            self._method(atom.ThrMma, name, self._operand)
+        for module in (cpasync, helpers):
+            self._function(module, "tma_partition", self._tma)
+            self._maker(module, "make_tiled_tma_atom", 2)
+        nvgpu = importlib.import_module("cutlass.cute.nvgpu")
+        for module in (nvgpu, importlib.import_module("cutlass.cute.nvgpu.helpers")):
+            for name in ("make_tiled_tma_atom_A", "make_tiled_tma_atom_B"):
+                self._maker(module, name, 2)
+
+    def unwrap(self) -> None:
+        """Puts the DSL's own functions back."""
+        for owner, name, real in reversed(self.wrapped):
+            setattr(owner, name, real)
+
+    def _method(self, owner: Any, name: str, told: Callable[..., None]) -> None:
+        real = getattr(owner, name)
+
+        def wrapper(this: Any, tensor: Any, *args: Any, **kwargs: Any) -> Any:
+            result = real(this, tensor, *args, **kwargs)
+            self._tell(told, sys._getframe(1), name, this, tensor, result)
+            return result
+
+        self.wrapped.append((owner, name, real))
+        setattr(owner, name, wrapper)
+
+    def _function(self, owner: Any, name: str, told: Callable[..., None]) -> None:
+        real = getattr(owner, name)
+
+        def wrapper(atom: Any, coord: Any, layout: Any, smem: Any, gmem: Any, *args: Any, **kwargs: Any) -> Any:
+            result = real(atom, coord, layout, smem, gmem, *args, **kwargs)
+            self._tell(told, sys._getframe(1), name, atom, smem, result)
+            return result
+
+        self.wrapped.append((owner, name, real))
+        setattr(owner, name, wrapper)
+
+    def _maker(self, owner: Any, name: str, layout_at: int) -> None:
+        """Notes the shared-memory layout that a TMA atom is made with, by the atom's type."""
+        real = getattr(owner, name)
+
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            result = real(*args, **kwargs)
+            layout = (
+                args[layout_at]
+                if len(args) > layout_at
+                else next((value for key, value in kwargs.items() if "smem_layout" in key), None)
+            )
+            self._tell(self._made, sys._getframe(1), name, result[0] if isinstance(result, tuple) else result, layout)
+            return result
+
+        self.wrapped.append((owner, name, real))
+        setattr(owner, name, wrapper)
+
+    def _made(self, frame: FrameType, name: str, atom: Any, layout: Any) -> None:
+        texts = self.trace.tma.setdefault(_atom_type(getattr(atom, "atom", atom)), [])
+        if _text(layout) not in texts:
+            texts.append(_text(layout))
+
+    def _tell(self, told: Callable[..., None], frame: FrameType, *what: Any) -> None:
+        """A recording must never end a compile: what cannot be written down is noted with the reason."""
+        profile = sys.getprofile()
+        sys.setprofile(None)
+        try:
+            told(frame, *what)
+        except Exception as error:
+            self.trace.failures.append(f"{what[0]} at {_place(frame)}: {type(error).__name__}: {error}".split("\n")[0])
+        finally:
+            sys.setprofile(profile)
+
+    # -- what the wrappers tell ---------------------------------------------------------------------------------------
+
+    def _partition(self, frame: FrameType, name: str, copy: Any, tensor: Any, result: Any) -> None:
+        role = "reads" if name == "partition_S" else "writes"
+        tv = copy.layout_src_tv_tiled if name == "partition_S" else copy.layout_dst_tv_tiled
+        self._access(
+            frame, role, "copy", name, copy, tensor, result,
+            tv=_text(tv), tiler=_text(copy.tiler_mn), by=_text(copy), op=_text(getattr(copy, "op", "")),
+        )  # fmt: skip
+
+    def _fragment(self, frame: FrameType, name: str, mma: Any, tensor: Any, result: Any) -> None:
+        descriptors = "smem_desc" in _text(result)  # of registers otherwise: the copies into those read the buffer
+        if hasattr(tensor, "iterator") and (descriptors or _space(tensor) == "tmem"):
+            self._access(
+                frame, "reads", f"mma {name[-1]}", name, mma, tensor, result, by=_text(mma),
+                op=_text(getattr(mma, "op", "")), result_layout=_text(getattr(result, "layout", "")),
+            )  # fmt: skip
+
+    def _operand(self, frame: FrameType, name: str, mma: Any, tensor: Any, result: Any) -> None:
+        self._access(frame, "partitions", f"mma {name[-1]}", name, mma, tensor, result, by=_text(mma))
+
+    def _tma(self, frame: FrameType, name: str, atom: Any, tensor: Any, result: Any) -> None:
+        kind = type(getattr(atom, "op", None)).__name__
+        role = "writes" if "G2S" in kind else "reads" if "S2G" in kind or "Reduce" in kind else "partitions"
+        smem = result[0] if isinstance(result, tuple) else result
+        self._access(frame, role, "tma", name, atom, tensor, smem, by=_text(atom), op=_text(getattr(atom, "op", "")),
+                     tiler=_atom_type(atom))  # fmt: skip
+
+    def _access(
+        self, frame: FrameType, role: str, kind: str, call: str, actor: Any, tensor: Any, result: Any, **texts: str
+    ) -> None:
+        space = _space(tensor)
+        if space not in ("smem", "tmem"):
+            return
+        place = self.pointers.place_of(tensor)
+        text = _text(tensor)
+        self.trace.accesses.append(
+            Access(
+                role=role,
+                kind=kind,
+                call=call,
+                space=space,
+                tensor=text,
+                tensor_name=_name_of(frame, tensor, self.pointers.chain),
+                by_name=_name_of(frame, actor),
+                result=_text(result),
+                root=place.root,
+                root_text=place.text,
+                offset_bits=place.offset_bits,
+                via=place.via,
+                whole=place.whole,
+                why=place.why,
+                view=place.view or text,
+                texts=dict(texts),
+                function=_function(frame),
+                place=_place(frame),
+            )
+        )
+
+    # -- names --------------------------------------------------------------------------------------------------------
+
+    def returned(self, frame: FrameType, event: str, _: Any) -> None:
+        """At the end of each of the user's functions: its locals that are the DSL's objects, by name."""
+        if event != "return" or len(self.trace.names) >= _MOST:
+            return
+        file = frame.f_code.co_filename
+        mine = self.user.get(file)
+        if mine is None:
+            mine = self.user[file] = not file.startswith(self.own) and os.path.exists(file)
+        if not mine:
+            return
+        sys.setprofile(None)
+        try:
+            for name, thing in list(frame.f_locals.items()):
+                if _worth_a_note(thing):
+                    self.trace.note(_function(frame), name, _text(thing))
+        finally:
+            sys.setprofile(self.returned)
+
+
+def _folders_of_others() -> tuple[str, ...]:
+    """Where functions live that are nobody's kernels: the DSL, Python, and layoutlab itself."""
+    spec = importlib.util.find_spec("cutlass")
+    dsl = [os.path.dirname(spec.origin)] if spec and spec.origin else []
+    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    paths = sysconfig.get_paths()
+    return tuple([*dsl, here + os.sep, os.path.join(paths["stdlib"], ""), "<"])
+
+
+_KINDS = ("_Tensor", "_Layout", "Layout", "ComposedLayout", "TiledCopy", "TiledMma", "Swizzle", "CopyAtom", "MmaAtom")
+
+
+def _worth_a_note(thing: Any) -> bool:
+    kind = type(thing)
+    return kind.__module__.startswith("cutlass.") and any(base.__name__ in _KINDS for base in kind.__mro__)
+
+
+def _text(thing: Any) -> str:
+    """As the DSL prints it; what it cannot print is told so."""
+    try:
+        return str(thing)
+    except Exception as error:
+        return f"<not printed: {type(error).__name__}>"
+
+
+def _atom_type(atom: Any) -> str:
+    """The compiler's type of an atom, which says a TMA copy's box."""
+    return _text(getattr(getattr(getattr(atom, "_trait", None), "value", None), "type", ""))
+
+
+def _space(tensor: Any) -> str:
+    try:
+        return str(tensor.memspace).rsplit(".", 1)[-1]
+    except Exception:  # a coordinate tensor, or a fragment of descriptors
+        return ""
+
+
+def _name_of(frame: FrameType, thing: Any, chain: Sequence[Any] = ()) -> str:
+    """The name of an object in the function that calls, or better in the ones that called that: helpers say `sA`.
+
+    A tensor without a name of its own is called by the nearest one that it was made from.
+    """
+    found, at = "", frame
+    for _ in range(_CALLERS):
+        nearest = len(chain)
+        for name, value in list(at.f_locals.items()):
+            if value is thing and name not in ("self", "this"):
+                found, nearest = name, 0
+            elif nearest and hasattr(value, "iterator"):
+                raw = raw_value(value)
+                position = next((i for i, link in enumerate(chain[:nearest]) if link == raw), None)
+                if position is not None:
+                    found, nearest = name, position
+        if at.f_back is None:
+            break
+        at = at.f_back
+    return found
+
+
+def _function(frame: FrameType) -> str:
+    return frame.f_code.co_qualname.replace(".<locals>", "")
+
+
+def _place(frame: FrameType) -> str:
+    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"

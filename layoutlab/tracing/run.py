@@ -1,0 +1,110 @@
+"""Running somebody's file so that its compiles are traced, on a machine that needs no GPU."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from layoutlab.errors import LayoutError
+from layoutlab.tracing.record import Trace
+
+MULTIPROCESSORS = 132
+"""What a kernel is told where there is no device to ask."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run recorded, and the sentence that it ended with where it did not come to its end."""
+
+    trace: Trace
+    ended: str = ""
+
+
+def traced(target: str, arguments: Sequence[str] = (), settings: Mapping[str, str] | None = None) -> Run:
+    """Runs FILE.py, as a script with arguments, or FILE.py:callable, with settings as its keyword arguments."""
+    from layoutlab.tracing import trace
+
+    path, _, name = target.partition(".py:") if ".py:" in target else (target, "", "")
+    file = Path(f"{path}.py" if name else path)
+    if not file.is_file():
+        raise LayoutError(f"there is no file {file}")
+    _stand_in_for_a_device()
+    sys.argv = [str(file), *arguments]
+    sys.path.insert(0, str(file.resolve().parent))
+    with trace(target) as found:
+        try:
+            if name:
+                _called(runpy.run_path(str(file), run_name="layoutlab_traced"), name, file, settings or {})
+            else:
+                runpy.run_path(str(file), run_name="__main__")
+        except SystemExit as error:
+            return Run(found, "" if not error.code else f"the script ended with exit status {error.code}")
+        except LayoutError:
+            raise
+        except Exception as error:
+            return Run(found, f"the script ended with {type(error).__name__}: {str(error).strip().splitlines()[:1]}")
+    return Run(found)
+
+
+def _called(module: Mapping[str, Any], name: str, file: Path, settings: Mapping[str, str]) -> None:
+    function: Callable[..., Any] | None = module.get(name)
+    if not callable(function):
+        raise LayoutError(f"{file} has no callable {name}")
+    function(**{key: _value(text) for key, text in settings.items()})
+
+
+def _value(text: str) -> Any:
+    """A number or a word, as a command line gives it."""
+    import ast
+
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def _stand_in_for_a_device() -> None:
+    """Answers the DSL's questions about the device, where there is none."""
+    if os.path.exists("/dev/nvidiactl"):
+        return
+    from cutlass.utils import HardwareInfo
+
+    answers: dict[str, Callable[..., int]] = {
+        "get_max_active_clusters": lambda self, cluster_size=1, *a, **k: MULTIPROCESSORS // max(cluster_size, 1),
+        "get_device_multiprocessor_count": lambda self, *a, **k: MULTIPROCESSORS,
+        "get_l2_cache_size_in_bytes": lambda self, *a, **k: 50 << 20,
+    }
+    HardwareInfo.__init__ = lambda self, *a, **k: None
+    for name, answer in answers.items():
+        if hasattr(HardwareInfo, name):
+            setattr(HardwareInfo, name, answer)
+
+
+def main(argv: Sequence[str]) -> None:
+    """FILE OUT [key=value ...] [-- arguments]: runs the file and writes its trace as JSON."""
+    import json
+
+    mine, theirs = (
+        (list(argv), list[str]())
+        if "--" not in argv
+        else (list(argv[: argv.index("--")]), list(argv[argv.index("--") + 1 :]))
+    )
+    target, out, *pairs = mine
+    settings = dict(pair.split("=", 1) for pair in pairs)
+    try:
+        run = traced(target, theirs, settings)
+        answer: dict[str, Any] = {"trace": run.trace.json(), "ended": run.ended}
+    except LayoutError as error:
+        answer = {"refused": str(error)}
+    Path(out).write_text(json.dumps(answer))
+    sys.stdout.flush()
+    os._exit(0)  # the DSL may crash when its module of an unfinished compile is taken down
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
