@@ -33,6 +33,7 @@ FACTS: dict[str, dict[str, int]] = {
     "Tensor Memory copies": {"CuTe DSL": 558},
     "stores of an epilogue": {"CuTe DSL": 362},
     "tiled MMAs": {"CuTe DSL": 601},
+    "fragments": {"CuTe DSL": 168},
     "copies of operands, retile": {"CuTe DSL": 576},
     "shared-memory wavefronts": {"H200": 2241},
 }

@@ -16,6 +16,7 @@ import layoutlab.tv.epilogue
 import layoutlab.tv.instructions
 import layoutlab.tv.mma
 import layoutlab.tv.tmem
+import layoutlab.tv.umma
 from layoutlab import ComposedLayout, Layout, LayoutError, Swizzle, make_identity_layout, parse
 from layoutlab.atoms.mma import mma_sync
 from layoutlab.tv import (
@@ -42,6 +43,7 @@ MODULES = [
     layoutlab.tv.instructions,
     layoutlab.tv.mma,
     layoutlab.tv.tmem,
+    layoutlab.tv.umma,
 ]
 
 
@@ -216,6 +218,28 @@ def test_tiled_mmas():
     ]
     found += agreeing(e for mma in ctas for t in ((0, 1) if mma.endswith(",2)))") else (0,)) for e in views_of(mma, t))
     hold("tiled MMAs", "CuTe DSL", found)
+
+
+def test_fragments():
+    """Registers, accumulators and A in Tensor Memory; three accumulators of 64 rows the DSL lays out as x."""
+    expressions = []
+    for (m, n, group), source, bits in product(
+        ((128, 64, 1), (128, 96, 1), (64, 64, 1), (128, 64, 2), (256, 128, 2)), ("smem", "tmem"), (8, 16, 32)
+    ):
+        mma = f"make_tiled_mma(mma_atom(tcgen05_mma({m},{n},{bits},{group},'{source}')))"
+        for shape in ((m, n), (2 * m, n), (4 * m, 2 * n), (3 * m, n), (m, 2 * n)):
+            expressions.append(f"fragment({mma},'C',{mma}.partition_shape_C({shape}))")
+        expressions.append(f"fragment({mma},'A',{mma}.partition_shape_A({(2 * m, 64)}))")
+    warp = "make_tiled_mma(mma_atom(mma_sync(16,8,16,'f16','f32')),(2,2,1),(32,32,16))"
+    expressions += [f"fragment({warp},'{o}',{warp}.partition_shape_{o}((64,128)))" for o in "ABC"]
+    found = agreeing(expressions, ["3 accumulators of 64 rows"])
+    for source in ("smem", "registers"):
+        group = f"make_tiled_mma(mma_atom(wgmma(64,'f16','f32','{source}')),(2,1,1))"
+        shapes = [f"fragment({group},'{o}',{group}.partition_shape_{o}((128,128)))" for o in "ABC"]
+        found += agreeing(shapes, arch="sm_90a")
+    hold("fragments", "CuTe DSL", found)
+    odd = "make_tiled_mma(mma_atom(tcgen05_mma(64,64)))"
+    assert ",x," in theirs(f"fragment({odd},'C',{odd}.partition_shape_C((192,64)))").text
 
 
 def operand_copies():

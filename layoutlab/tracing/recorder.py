@@ -8,6 +8,7 @@ them. Nothing is kept that needs the compiler after the compile: every entry is 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import sys
 import sysconfig

@@ -23,7 +23,7 @@ from layoutlab.tv.copy import (
     make_tiled_copy_tv,
 )
 from layoutlab.tv.epilogue import compute_tile_shape_or_override, get_smem_store_op, sm90_get_smem_store_op
-from layoutlab.tv.instructions import make_copy_atom, mma_atom, tcgen05_mma
+from layoutlab.tv.instructions import make_copy_atom, mma_atom
 from layoutlab.tv.mma import (
     MmaAtom,
     ThrMma,
@@ -35,6 +35,7 @@ from layoutlab.tv.mma import (
     make_tiled_mma,
 )
 from layoutlab.tv.tmem import make_tmem_copy
+from layoutlab.tv.umma import tcgen05_mma
 
 __all__ = [
     "CopyAtom",

@@ -183,6 +183,7 @@ def _store_box(wave: Wave, ins: Instruction, cta: int, at: int, box: Box) -> Non
     data = box.gather(wave).reshape(-1).view(np.complex128)  # complex128 moves 16 bytes at a time
     wave.shared.window(cta).view(np.complex128)[chunks] = data
     wave.shared.window_flags(cta).view(np.complex128)[chunks] = _WRITTEN
+    wave.shared.stored_at[chunks + cta * (wave.shared.stride >> 4)] = 0  # the async proxy's own bytes need no fence
     record = wave.services.provenance
     if record is not None:
         locations = _byte_locations(box, at)
