@@ -2,8 +2,8 @@
 
 The compiled kernel runs in the replay machine on inputs whose P tells its elements apart: S[m, k] = (1 + m / 128) k, so
 P[m, k] = e^(scale (1 + m / 128) (k - highest)) falls by at least 3% from one key to the one before, ten times what a
-16-bit type rounds. Which row a thread holds is where it loaded S from, and where the QK MMA put that row. Nothing here knows a
-layout of P: all is read off the run.
+16-bit type rounds. Which row a thread holds is where it loaded S from, and where the QK MMA put that row. Nothing here
+knows a layout of P: all is read off the run.
 """
 
 from __future__ import annotations
