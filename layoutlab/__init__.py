@@ -87,7 +87,7 @@ from layoutlab.int_tuple import Basis, compatible, congruent, weakly_congruent
 from layoutlab.layout import Layout, make_identity_layout, make_layout
 from layoutlab.swizzle import ComposedLayout, Swizzle
 from layoutlab.symbol import Sym
-from layoutlab.text import parse
+from layoutlab.text import parse, records
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -235,5 +235,6 @@ def _repr_svg_(self: object) -> str | None:
     return repr_svg(self)
 
 
-for _kind in (Layout, ComposedLayout, Swizzle, Handoff, Verdict):
+_PRINTED = (records.CopyAtom, records.MmaAtom, records.TiledCopy, records.TiledMma, records.Tensor)
+for _kind in (Layout, ComposedLayout, Swizzle, *_PRINTED, Handoff, Verdict):
     setattr(_kind, "_repr_svg_", _repr_svg_)  # noqa: B010 - what a class of a lower layer cannot know of

@@ -641,6 +641,8 @@ def test_objects_draw_themselves_in_notebooks() -> None:
     h = named("sP")(kv=64)
     for thing in (ll.Layout((4, 2)), ll.parse("S<3,3,3> o 0 o (8,64):(64,1)"), ll.Swizzle(3, 3, 3)):
         assert thing._repr_svg_().startswith("<svg")
+    for printed in ("tiled_copy", "tiled_mma_sm80", "copy_atom", "smem_tensor_stage"):
+        assert ll.parse((PRINTED / f"{printed}.txt").read_text())._repr_svg_().startswith("<svg")
     assert repr_svg(h) is None  # three panels of 8192 cells: too large to read
     P = ll.Tile("P", m=8, k=8, bits=16)
     small = ll.Handoff(P, writer=ll.store("(8,8):(1,8)", ll.smem("(8,8):(8,1)", over=P), bits=16), reader="(8,8):(8,1)")

@@ -93,4 +93,4 @@ def test_setup_line_in_a_fresh_environment(tmp_path: Path) -> None:
     subprocess.run(["git", "clone", "-q", str(ROOT), str(tmp_path / "layoutlab")], check=True)
     result = subprocess.run(line, shell=True, cwd=tmp_path / "layoutlab", capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
-    assert "proved" in result.stdout.strip().splitlines()[-1]
+    assert "\nproved in " in result.stdout

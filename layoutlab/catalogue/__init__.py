@@ -18,7 +18,7 @@ from layoutlab.catalogue.sq import sQ
 from layoutlab.catalogue.sv import sV
 from layoutlab.catalogue.tp import tP
 from layoutlab.errors import LayoutError
-from layoutlab.handoff.core import HandoffFunction
+from layoutlab.handoff.core import Handoff, HandoffFunction
 from layoutlab.handoff.settings import nearest
 
 __all__ = ["CATALOGUE", "epilogue", "ldsm", "named", "oRescale", "rs_reuse", "sK", "sP", "sP90", "sQ", "sV", "tP"]
@@ -35,3 +35,12 @@ def named(name: str) -> HandoffFunction:
             f"no handoff is called {name}{nearest(name, list(CATALOGUE))} (there are: {', '.join(CATALOGUE)})"
         )
     return CATALOGUE[name]
+
+
+def of_catalogue(h: Handoff) -> bool:
+    """Whether one of these functions made the handoff; a user's own of the same name is another.
+
+    >>> of_catalogue(named("sP")(kv=64))
+    True
+    """
+    return h.name in CATALOGUE and h.settings is CATALOGUE[h.name].settings

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from layoutlab.catalogue import CATALOGUE
+from layoutlab.catalogue import CATALOGUE, of_catalogue
 from layoutlab.catalogue.files import find, made
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.core import HandoffFunction, verify
@@ -75,7 +75,7 @@ def run(args: Namespace) -> int:
     statuses, objects = [0], list[dict[str, Any]]()
     for i, h in enumerate(handoffs):
         verdict = verify(h)
-        tracer = None if args.no_trace else TRACERS.get(h.name)
+        tracer = None if args.no_trace or not of_catalogue(h) else TRACERS.get(h.name)
         if not args.json:
             print(("\n" if i else "") + report(verdict), flush=True)
         trace = tracer(verdict) if tracer else None

@@ -35,6 +35,8 @@ LANES = 32
 def _placed(storage: Smem, owner: Owner, rows: Owner, count: int, trans: bool, name: str) -> Places:
     """(t, v) -> bit of shared memory, for registers filled with the owner's values in order."""
     bits, axes = storage.tile.bits, owner.places.axes
+    if owner.tile != storage.tile or rows.tile != storage.tile:
+        raise LayoutError(f"{storage.name} holds {storage.tile}; registers and rows are of tile {owner.tile}")
     if count not in (1, 2, 4):
         raise LayoutError(f"{name} moves 1, 2 or 4 matrices, not {count}")
     if bits not in (8, 16) or (trans and bits != 16):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 from types import SimpleNamespace
@@ -41,6 +41,7 @@ class Row:
     cost: str = ""
     handoff: Verdict | None = None
     places: tuple[str, ...] = ()
+    swapped: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,12 +70,15 @@ class Side:
             other.tile, other.swizzle, other.start_bits, other.bits,
         )  # fmt: skip
 
+    def layout(self, element_bits: int | None = None) -> Layout | ComposedLayout:
+        """The tile's layout under its swizzle."""
+        if self.swizzle is None or not self.swizzle.bits:
+            return self.tile
+        return ComposedLayout(self.swizzle, 0, self.tile, element_bits)
+
     def storage(self, tile: Tile) -> Smem:
         """The tile's place, as handoffs have it."""
-        layout: Layout | ComposedLayout = self.tile
-        if self.swizzle is not None and self.swizzle.bits:
-            layout = ComposedLayout(self.swizzle, 0, layout)
-        return smem(layout, over=tile, base_bytes=self.start_bits // 8, align_bytes=max(self.align, 1))
+        return smem(self.layout(), over=tile, base_bytes=self.start_bits // 8, align_bytes=max(self.align, 1))
 
 
 class _Unsupported(LayoutError):
@@ -103,14 +107,13 @@ def _once(accesses: Iterable[Access]) -> list[Access]:
 
 def _tensor_memory(accesses: list[Access]) -> list[Row]:
     why = "Tensor Memory: which instruction's map a partition stands for is not read off yet"
-    writers = [a for a in accesses if a.role == "writes"] or [None]
-    readers = [a for a in accesses if a.role == "reads"] or [None]
+    writers, readers = ([a.who for a in accesses if a.role == role] or ["-"] for role in ("writes", "reads"))
     names = sorted({a.tensor_name for a in accesses if a.tensor_name})
     return [
         Row(
             ", ".join(names) or "Tensor Memory",
-            "; ".join(w.who for w in writers if w) or "-",
-            "; ".join(r.who for r in readers if r) or "-",
+            "; ".join(writers),
+            "; ".join(readers),
             "unsupported",
             why,
             places=tuple(a.place for a in accesses),
@@ -156,7 +159,7 @@ def _assigned(
         proved = [w for w, row in mine.items() if row.verdict == "proved"]
         refuted = [w for w, row in mine.items() if row.verdict == "refuted" and w not in content]
         others = [w for w, row in mine.items() if row.verdict not in ("proved", "refuted")]
-        for w in proved or refuted or others[:1]:
+        for w in _meant(proved, r, accesses, results) or refuted or others[:1]:
             rows.append(mine[w])
             told.add(w)
         if not (proved or refuted or others):
@@ -169,6 +172,17 @@ def _assigned(
                 _alone(accesses[w], "writer", faults.get(w), [faults[r] for r in readers if r in faults], bool(readers))
             )
     return rows
+
+
+def _meant(proved: list[int], r: int, accesses: list[Access], results: dict[tuple[int, int], Row]) -> list[int]:
+    """Of the writers that a reader agrees with, those that are meant: memory that is used again may agree by chance.
+
+    A writer of the reader's own name goes before others, one in the reader's own coordinates before a swapped one.
+    """
+    name = accesses[r].tensor_name
+    own = [w for w in proved if name and accesses[w].tensor_name == name]
+    straight = [w for w in proved if not results[w, r].swapped]
+    return own or straight or proved
 
 
 def _alone(access: Access, what: str, fault: str | None, theirs: list[str], others: bool) -> Row:
@@ -199,7 +213,22 @@ def _sides(access: Access) -> list[Side]:
         raise _Unsupported(access.why or "where it starts is not known")
     if access.why:
         raise _Unsupported(access.why)
-    value = parse(access.tensor)
+    found = list[Side]()
+    for text in dict.fromkeys(filter(None, [_text_of(access), access.whole])):
+        found += _readings(access, text)
+    if not found:
+        raise _Unsupported(f"{access.tensor} is no matrix with stages")
+    return found
+
+
+def _text_of(access: Access) -> str:
+    """The tensor that says most: for TMA the one before its modes were grouped."""
+    return access.view if access.kind == "tma" and not access.via else access.tensor
+
+
+def _readings(access: Access, text: str) -> list[Side]:
+    assert access.offset_bits is not None
+    value = parse(text)
     if not isinstance(value, Tensor) or not isinstance(value.iterator, Pointer):
         raise _Unsupported("it is no tensor with a pointer")
     pointer, layout = value.iterator, value.layout
@@ -217,27 +246,25 @@ def _sides(access: Access) -> list[Side]:
         raise _Unsupported("its layout has extents or strides that are known at run time only")
     bits = pointer.bits
     found = list[Side]()
-    for tile in _matrices(layout, access.kind):
+    for tile in _matrices(layout):
         if prod(int(s) for s, _ in tile.leaves()) <= MOST_ELEMENTS:
             found.append(Side(access, tile, swizzle, access.offset_bits, bits, pointer.align_bytes or 16))
-    if not found:
-        raise _Unsupported(f"its layout {layout} is no matrix with stages")
     return found
 
 
-def _matrices(layout: Layout, kind: str) -> list[Layout]:
+def _matrices(layout: Layout) -> list[Layout]:
     """The ways in which a layout is a matrix and stages."""
     found = list[Layout]()
     modes = [*layout] if isinstance(layout.shape, tuple) else [layout]
+    if len(modes) == 1 and isinstance(modes[0].shape, tuple):
+        return _matrices(modes[0])  # grouped: ((m, k))
     if len(modes) in (3, 4) and modes[0].rank() == 2 and isinstance(modes[0].shape, tuple):
-        (m, k), rest_m, rest_k = (*modes[0],), modes[1], modes[2]
-        found.append(make_layout(make_layout(m, rest_m), make_layout(k, rest_k)))
+        m, k = modes[0][0], modes[0][1]
+        found.append(make_layout(make_layout(m, modes[1]), make_layout(k, modes[2])))
     if len(modes) >= 2:
         found.append(make_layout(modes[0], modes[1]))
-    elif len(modes) == 1:
-        found.append(make_layout(modes[0], Layout(1, 0)))
-    if kind.startswith("tma") and len(modes) == 2 and isinstance(modes[0].shape, tuple):
-        found = _matrices(modes[0], "") + found  # grouped for tma_partition: (tile, stages)
+    if len(modes) >= 3:
+        found.append(make_layout(modes[0], make_layout(*modes[1:])))
     return list(dict.fromkeys(found))
 
 
@@ -291,7 +318,8 @@ def _judged(w: Access, r: Access, a: Side, b: Side, turned: bool, trace: Trace) 
         answer = "unsupported"
         why = f"the addresses agree, but a rule is not met as far as the trace tells: {why}"
     notes = [reader.source] + (["the reader's coordinates are the writer's, swapped"] if turned else [])
-    return Row(**common, verdict=answer, why=why or "; ".join(notes), cost=_cost(writer), handoff=verdict)  # type: ignore[arg-type]
+    told = {"why": why or "; ".join(notes), "cost": _cost(writer), "handoff": verdict, "swapped": turned}
+    return Row(**common, verdict=answer, **told)  # type: ignore[arg-type]
 
 
 def _only_legal(verdict: Verdict) -> bool:
@@ -331,7 +359,7 @@ def _box(access: Access, tile: Tile) -> dict[str, int]:
     for extent, stride in basis.leaves():
         if extent == 1:
             continue
-        path = getattr(stride, "path", ())
+        path: tuple[int, ...] = getattr(stride, "path", ())
         if len(path) != 1 or path[0] > 1 or names[path[0]] in box or getattr(stride, "value", 0) != 1:
             raise _Unsupported(f"the TMA box {basis} is no plain box of the tile's two coordinates")
         box[names[path[0]]] = int(extent)
@@ -379,14 +407,12 @@ def _descriptors(access: Access, side: Side, tile: Tile) -> Reader | None:
     steps = _fragment_steps(access)
     if steps is None:
         return None
-    layout: Layout | ComposedLayout = side.tile
-    if side.swizzle is not None and side.swizzle.bits:
-        layout = ComposedLayout(side.swizzle, 0, layout, side.bits)
-    operand = descriptor_of(layout, side.bits, side.start_bits // 8)
+    operand = descriptor_of(side.layout(side.bits), side.bits, side.start_bits // 8)
     if len(steps) != len(operand.starts_bytes):
         return None
     make = umma_a if access.kind == "mma A" else umma_b
-    return make(operand.descriptor, tile, starts_bytes=steps, major=operand.major)
+    found = make(operand.descriptor, tile, starts_bytes=steps, major=operand.major)
+    return replace(found, source=f"modelled: descriptors of operand {access.kind[-1]}, {operand.major}-major")
 
 
 def _fragment_steps(access: Access) -> list[int] | None:

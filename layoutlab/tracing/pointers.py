@@ -17,7 +17,7 @@ class Place:
     """The allocation (`root` numbers it), the bit of it where the tensor starts, and the view that it was made as.
 
     `via` names the operations between the view and the tensor that move its start by what is known at run time only;
-    `why` says why the start is not known.
+    `why` says why the start is not known; `whole` is the tensor of which an MMA's partition is a part.
     """
 
     root: int
@@ -26,6 +26,7 @@ class Place:
     via: tuple[str, ...] = ()
     view: str = ""
     why: str = ""
+    whole: str = ""
 
 
 @dataclass
@@ -33,18 +34,22 @@ class Pointers:
     """All allocations that were met, in order."""
 
     roots: list[Any] = field(default_factory=list)
+    chain: list[Any] = field(default_factory=list)
+    """The values that the last tensor was made through, from itself to its allocation: what its names may stand for."""
 
     def place_of(self, tensor: Any) -> Place:
         """Where a tensor of the DSL lies."""
-        value, offset, via, view, why = _raw(tensor), 0, list[str](), "", ""
+        value, offset, via, view, why, whole = _raw(tensor), 0, list[str](), "", "", ""
+        self.chain = []
         for _ in range(_DEEPEST):
+            self.chain.append(value)
             owner = value.owner
             operation = getattr(owner, "operation", owner)
             name = getattr(operation, "name", "")
             if not name:  # an argument of a block
                 outer = _outside(value, owner)
                 if outer is None:
-                    return Place(self._number(value), "an argument", offset, tuple(via), view, why)
+                    return Place(self._number(value), "an argument", offset, tuple(via), view, why, whole)
                 value = _raw(outer)
                 continue
             if name == "cute.make_view" and not view:
@@ -60,7 +65,9 @@ class Pointers:
             carrier = _carrier(operation, value)
             if carrier is None:
                 text = str(operation).split("\n")[0]
-                return Place(self._number(value), _told(name, text), offset, tuple(via), view, why)
+                return Place(self._number(value), _told(name, text), offset, tuple(via), view, why, whole)
+            if name == "cute.tiled.mma.partition" and not whole:
+                whole = _tensor_text(str(carrier.type))
             value = carrier
         raise LayoutError("a pointer's origin is more than 200 operations away")
 
@@ -70,6 +77,12 @@ class Pointers:
                 return i
         self.roots.append(value)
         return len(self.roots) - 1
+
+
+def raw_value(thing: Any) -> Any:
+    """The compiler's value behind one of the DSL's objects; None where there is none."""
+    value = _raw(thing)
+    return value if hasattr(value, "owner") else None
 
 
 def _raw(thing: Any) -> Any:

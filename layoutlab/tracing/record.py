@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 class Access:
     """One use of a buffer: `role` is "writes", "reads" or "partitions"; `kind` "copy", "tma", "mma A", ...
 
-    `tensor` is what was given, as printed, `view` the tensor it was cut from; `root` and `offset_bits` say where that
+    `tensor` is what was given, as printed, `view` the tensor it was cut from, `whole` the one that an MMA took
+    its part of; `root` and `offset_bits` say where that
     lies; `texts` holds the layouts of who uses it (tv, tiler, by, op).
     """
 
@@ -38,6 +39,7 @@ class Access:
     texts: Mapping[str, str]
     function: str
     place: str
+    whole: str = ""
 
     @property
     def who(self) -> str:

@@ -8,20 +8,22 @@ them. Nothing is kept that needs the compiler after the compile: every entry is 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from layoutlab.tracing.pointers import Pointers
+from layoutlab.tracing.pointers import Pointers, raw_value
 from layoutlab.tracing.record import Access, Trace
 
 _PARTITIONS = ("partition_S", "partition_D")
 _FRAGMENTS = ("make_fragment_A", "make_fragment_B")
 _OPERANDS = ("partition_A", "partition_B", "partition_C")
+_CALLERS = 6
 _MOST = 20000
 """Names that one recording keeps at most: an unrolled kernel has more than anybody reads."""
 
@@ -142,7 +144,8 @@ class _Recorder:
         )  # fmt: skip
 
     def _fragment(self, frame: FrameType, name: str, mma: Any, tensor: Any, result: Any) -> None:
-        if hasattr(tensor, "iterator"):
+        descriptors = "smem_desc" in _text(result)  # of registers otherwise: the copies into those read the buffer
+        if hasattr(tensor, "iterator") and (descriptors or _space(tensor) == "tmem"):
             self._access(
                 frame, "reads", f"mma {name[-1]}", name, mma, tensor, result, by=_text(mma),
                 op=_text(getattr(mma, "op", "")), result_layout=_text(getattr(result, "layout", "")),
@@ -173,13 +176,14 @@ class _Recorder:
                 call=call,
                 space=space,
                 tensor=text,
-                tensor_name=_name_of(frame, tensor, text),
-                by_name=_name_of(frame, actor, ""),
+                tensor_name=_name_of(frame, tensor, self.pointers.chain),
+                by_name=_name_of(frame, actor),
                 result=_text(result),
                 root=place.root,
                 root_text=place.text,
                 offset_bits=place.offset_bits,
                 via=place.via,
+                whole=place.whole,
                 why=place.why,
                 view=place.view or text,
                 texts=dict(texts),
@@ -246,15 +250,26 @@ def _space(tensor: Any) -> str:
         return ""
 
 
-def _name_of(frame: FrameType, thing: Any, text: str) -> str:
-    """The local name of an object in the function that calls, or in the one that called it."""
-    names = [name for name, value in frame.f_locals.items() if value is thing]
-    if names:
-        return names[0]
-    for name, value in frame.f_locals.items():
-        if text and type(value) is type(thing) and _text(value) == text:
-            return name
-    return ""
+def _name_of(frame: FrameType, thing: Any, chain: Sequence[Any] = ()) -> str:
+    """The name of an object in the function that calls, or better in the ones that called that: helpers say `sA`.
+
+    A tensor without a name of its own is called by the nearest one that it was made from.
+    """
+    found, at = "", frame
+    for _ in range(_CALLERS):
+        nearest = len(chain)
+        for name, value in list(at.f_locals.items()):
+            if value is thing and name not in ("self", "this"):
+                found, nearest = name, 0
+            elif nearest and hasattr(value, "iterator"):
+                raw = raw_value(value)
+                position = next((i for i, link in enumerate(chain[:nearest]) if link == raw), None)
+                if position is not None:
+                    found, nearest = name, position
+        if at.f_back is None:
+            break
+        at = at.f_back
+    return found
 
 
 def _function(frame: FrameType) -> str:

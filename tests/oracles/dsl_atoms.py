@@ -106,6 +106,31 @@ def layouts_a():
             say("layout_a", dtype=name, kv=kv, swizzle=layout.inner, outer=layout.outer)
 
 
+@cute.jit
+def operands():
+    """Shared-memory layouts of Q, K, V and of an epilogue's sub-tiles, as the helpers make them."""
+    from cutlass.tensor_utils import LayoutEnum
+    from cutlass.utils import blackwell_helpers as sm100
+
+    K, MN, ONE = cute.nvgpu.OperandMajorMode.K, cute.nvgpu.OperandMajorMode.MN, tcgen05.CtaGroup.ONE
+    for dtype in (BF16, E4M3):
+        for head_dim in (64, 128, 256):
+            for kv in (64, 128):
+                qk = sm100.make_trivial_tiled_mma(dtype, dtype, K, K, F32, ONE, (128, kv))
+                pv = sm100.make_trivial_tiled_mma(dtype, dtype, K, MN, F32, ONE, (128, head_dim))
+                facts = {"bits": dtype.width, "head_dim": head_dim, "kv": kv}
+                q = sm100.make_smem_layout_a(qk, (128, kv, head_dim), dtype, 1)
+                k = sm100.make_smem_layout_b(qk, (128, kv, head_dim), dtype, 2)
+                v = sm100.make_smem_layout_b(pv, (128, head_dim, kv), dtype, 2)
+                say("operand", name="sQ", swizzle=q.inner, outer=q.outer, **facts)
+                say("operand", name="sK", swizzle=k.inner, outer=k.outer, **facts)
+                say("operand", name="sV", swizzle=v.inner, outer=v.outer, **facts)
+    for dtype in (BF16, F32):
+        for n in (16, 32, 48, 64, 96, 128):
+            c = sm100.make_smem_layout_epi(dtype, LayoutEnum.ROW_MAJOR, (128, n), 2)
+            say("epilogue", bits=dtype.width, n=n, swizzle=c.inner, outer=c.outer)
+
+
 def tmem_facts(op, a_from_tmem):
     """The accumulator's fragment over one instruction, and A's where it stands in Tensor Memory."""
     mma = cute.make_tiled_mma(op)
@@ -279,7 +304,7 @@ def descriptors():
                     say("descriptor", word=f"{constant[register] & (1 << 64) - 1:#x}", **fact)
 
 
-GROUPS = [copies, warp_mmas, wgmmas, tmem, transfers, scales, idescs, descriptors, layouts_a]
+GROUPS = [copies, warp_mmas, wgmmas, tmem, transfers, operands, scales, idescs, descriptors, layouts_a]
 
 if __name__ == "__main__":
     next(group for group in GROUPS if group.__name__ == sys.argv[1])()

@@ -33,7 +33,7 @@ def matrix_descriptor(text: str, arch: str | None) -> list[str]:
     lines, refusals = list[str](), list[LayoutError]()
     for one in (arch,) if arch else reversed(get_args(Arch)):
         try:
-            words = SmemDescriptor.decode(word, one).words()
+            words = SmemDescriptor.decode(word, one).words()  # type: ignore[arg-type]
         except LayoutError as error:
             refusals.append(error)
             continue
@@ -56,7 +56,7 @@ def instruction_descriptor(text: str, kind: str | None) -> list[str]:
     found, refusals = list[list[str]](), list[LayoutError]()
     for one in (kind,) if kind else get_args(Kind):
         try:
-            found.append(InstructionDescriptor.decode(word, one).words())  # type: ignore[arg-type]
+            found.append(InstructionDescriptor.decode(word, one).words())
         except LayoutError as error:
             refusals.append(error)
     if not found:
