@@ -15,6 +15,7 @@ import layoutlab.tv.division
 import layoutlab.tv.epilogue
 import layoutlab.tv.instructions
 import layoutlab.tv.mma
+import layoutlab.tv.pairing
 import layoutlab.tv.tmem
 import layoutlab.tv.umma
 from layoutlab import ComposedLayout, Layout, LayoutError, Swizzle, make_identity_layout, parse
@@ -22,6 +23,7 @@ from layoutlab.atoms.mma import mma_sync
 from layoutlab.tv import (
     as_tiled_copy,
     as_tiled_mma,
+    check_pair,
     make_copy_atom,
     make_tiled_copy,
     make_tiled_copy_A,
@@ -42,6 +44,7 @@ MODULES = [
     layoutlab.tv.epilogue,
     layoutlab.tv.instructions,
     layoutlab.tv.mma,
+    layoutlab.tv.pairing,
     layoutlab.tv.tmem,
     layoutlab.tv.umma,
 ]
@@ -425,6 +428,37 @@ def test_memory_offsets_are_no_tile_coordinates():
     assert ours(right).text == theirs(right).text == "35 o ((1,4),1,1):((0,1),0,0)"
     small = f"make_tiled_copy({u},L((32,4),(4,1)),(4,16)).get_slice(31).partition_D(I((4,16)))"
     assert theirs(small).text is not None and "T16 V0 is given number 64" in ours(small).refused
+
+
+STAGED = "L((128,(64,2)),(64,(1,8192)))"
+PAIRED = "make_tmem_copy(make_copy_atom('tcgen05.ld.32x32b.x32','f32'),TM(L((128,128),(65536,1)),32))"
+
+
+def test_offsets_of_a_compact_tile_are_found_by_pairing():
+    """The DSL traces the wrong store without a word: thread 1's first element lies at 4096, 64 is right."""
+    offsets = f"composition({STAGED},L((128,128)))"
+    store = "make_copy_atom('universal','bf16')"
+    wrong = f"make_tiled_copy({store},{offsets},(128,128))"
+    right = f"make_cotiled_copy({store},{offsets},{STAGED})"
+    for copy, first, step in ((wrong, 4096, 64), (right, 64, 1)):
+        part = theirs(f"{copy}.get_slice(1).partition_D(T({STAGED}))").text
+        assert part == ours(f"{copy}.get_slice(1).partition_D(T({STAGED}))").text
+        assert part == f"{first} o ((1,(64,2)),1,1):((0,({step},8192)),0,0)"
+    names = dict(OURS)
+    load, good, bad = (eval(copy, names) for copy in (PAIRED, right, wrong))
+    check_pair(load, good, (128, 128))
+    with pytest.raises(LayoutError, match=r"T0 V1 .* 16380 of 16384 .* make_cotiled_copy takes those"):
+        check_pair(load, bad, (128, 128), eval(STAGED, names))
+
+
+@pytest.mark.parametrize("repeat", [8, 32])
+def test_a_load_and_a_store_of_another_shape_are_no_pair(repeat):
+    accumulator = Layout((128, 128), (65536, 1))
+    load = make_tmem_copy(make_copy_atom("tcgen05.ld.32x32b.x32", "f32"), accumulator)
+    check_pair(load, make_tmem_copy(make_copy_atom(f"tcgen05.st.32x32b.x{repeat}", "f32"), accumulator), (128, 128))
+    with pytest.raises(LayoutError, match="T0 V"):
+        other = make_tmem_copy(make_copy_atom("tcgen05.st.16x256b.x4", "f32"), accumulator)
+        check_pair(load, other, (128, 128))
 
 
 def test_elements_left_out_are_named():
