@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import layoutlab.tv.calls
 import layoutlab.tv.copy
 import layoutlab.tv.division
 import layoutlab.tv.epilogue
@@ -20,6 +21,7 @@ import layoutlab.tv.tmem
 import layoutlab.tv.umma
 from layoutlab import ComposedLayout, Layout, LayoutError, Swizzle, make_identity_layout, parse
 from layoutlab.atoms.mma import mma_sync
+from layoutlab.cli import main
 from layoutlab.tv import (
     as_tiled_copy,
     as_tiled_mma,
@@ -39,6 +41,7 @@ from tests.tiled import OURS, ours, theirs
 
 MODULES = [
     layoutlab.tv,
+    layoutlab.tv.calls,
     layoutlab.tv.copy,
     layoutlab.tv.division,
     layoutlab.tv.epilogue,
@@ -634,3 +637,23 @@ def test_threads_that_do_not_exist():
         copy.get_slice(64)
     with pytest.raises(LayoutError, match="threads 0 to 31"):
         MMAS[0].get_slice(-1)
+
+
+# -- layoutlab eval ---------------------------------------------------------------------------------------------------
+
+
+def test_expressions_make_and_partition_copies(capsys):
+    copy = "make_tiled_copy_tv(make_copy_atom('universal', 'f16', 128), (16,16):(16,1), (8,1):(1,0))"
+    assert main(["eval", copy]) == 0
+    assert parse(capsys.readouterr().out) == eval(COPIES[0], dict(OURS)).record()
+    assert main(["eval", f"partition_D({copy}, 9, (128,64):(64,1))"]) == 0
+    printed = theirs(f"{COPIES[0]}.get_slice(9).partition_D(T(L((128,64),(64,1))))").text
+    assert capsys.readouterr().out.strip() == printed
+    mma = "make_tiled_mma(mma_atom(mma_sync(16, 8, 16, 'f16', 'f32')), (2,2,1), (32,32,16))"
+    assert main(["eval", f"tv_layout({mma}, 'C')"]) == 0
+    printed = theirs("make_tiled_mma(mma_atom(mma_sync(16,8,16,'f16','f32')),(2,2,1),(32,32,16)).tv_layout_C_tiled")
+    assert capsys.readouterr().out.strip() == printed.text
+    assert main(["eval", f"partition_S({copy}, 0, (128,24):(24,1))"]) == 1
+    assert "16 in mode 1 does not divide the tensor's 24" in capsys.readouterr().err
+    assert main(["eval", "make_copy_atom('ldmatrix', 'f16')"]) == 1
+    assert "is no copy instruction" in capsys.readouterr().err

@@ -12,9 +12,9 @@
 >>> check_pair(load, make_cotiled_copy(store, offsets, staging), (128, 128))
 >>> check_pair(load, make_tiled_copy(store, offsets, (128, 128)), (128, 128), staging)
 Traceback (most recent call last):
-layoutlab.errors.LayoutError: T0 V1 comes as (0,1) and is taken for (1,0): 16380 of 16384 elements are taken for others. The \
-second copy's TV layout gives memory offsets of (128,(64,2)):(64,(1,8192)), not coordinates: make_cotiled_copy \
-takes those
+layoutlab.errors.LayoutError: T0 V1 comes as (0,1) and is taken for (1,0): 16380 of 16384 elements are taken for \
+others. The second copy's TV layout gives memory offsets of (128,(64,2)):(64,(1,8192)), not coordinates: \
+make_cotiled_copy takes those
 
 The offsets of a compact tile are as many as its coordinates, so `make_tiled_copy` alone cannot tell the two apart; CuTe
 DSL compiles the last copy without a word.
