@@ -8,22 +8,35 @@ import functools
 import itertools
 import json
 import sys
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
+from host_driver import HostDriver
 from pairwise import cover, pairs_of, possible_pairs
 
 from layoutlab.catalogue import CATALOGUE, sP
 from layoutlab.cli import main
-from layoutlab.crosscheck import PROVIDERS, WITNESSES, Source, Testimony, crosscheck, device, replayed, traced
+from layoutlab.crosscheck import (
+    PROVIDERS,
+    WITNESSES,
+    Crosscheck,
+    Source,
+    Testimony,
+    crosscheck,
+    device,
+    replayed,
+    traced,
+)
+from layoutlab.crosscheck import sp90 as sp90_module
 from layoutlab.crosscheck.tags import RADIX, UNWRITTEN, digit, numbers, numeric, passes
 from layoutlab.crosscheck.traced import first_disagreement
 from layoutlab.cutedsl.sp_handoff import traced_handoff
 from layoutlab.cutedsl.trace import trace_many, trace_sP
-from layoutlab.device import Unavailable
+from layoutlab.device import Device, Unavailable
 from layoutlab.errors import LayoutError
 from layoutlab.handoff import Handoff, SmemDescriptor, umma_a, verify
 from layoutlab.kernels import p_replay
@@ -530,3 +543,65 @@ def test_why_no_device_is_asked(opened: Any, reason: str, monkeypatch: pytest.Mo
     assert device.missing() == reason
     answer = crosscheck(sP(kv=64), ["device"])
     assert answer.exit_status == 3 and reason in str(answer)
+
+
+# -- sP90 -------------------------------------------------------------------------------------------------------------
+
+
+def sp90(**settings: Any) -> Handoff:
+    return CATALOGUE["sP90"](kv=64, **settings)
+
+
+def test_sp90_is_replayed_from_its_bundle() -> None:
+    right, wrong = crosscheck(sp90()), crosscheck(sp90(write_swizzle="none"))
+    assert (right.verdict, right.claim, right.exit_status) == ("agree", "proved", 0)
+    assert (wrong.verdict, wrong.claim, wrong.exit_status) == ("agree", "refuted", 1)
+    assert verify(wrong.handoff)["placed"].witness.thread == 4  # type: ignore[union-attr]
+    assert "the replay shows the counterexample of verify: T4 V0 (m=1, k=0)" in str(wrong)
+    assert "of sP90's kernel there is no trace yet" in str(right)
+
+
+def test_sp90_of_other_settings_disagrees(monkeypatch: pytest.MonkeyPatch) -> None:
+    bundle = sp90_module._bundle
+    monkeypatch.setattr(sp90_module, "_bundle", lambda model: bundle(sp90(write_swizzle="none")))
+    found = crosscheck(sp90(), ["replay"])
+    assert (found.verdict, found.exit_status) == ("disagree", 1)
+
+
+@pytest.mark.parametrize("capability", [(9, 0), (10, 0)])
+def test_sp90_asks_a_device_of_its_own_kind(capability: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a driver whose launches are replays: what a device would be asked, and what is made of its answers."""
+    bundle, driver = sp90_module._bundle, HostDriver(capability)
+
+    @contextmanager
+    def known(model: Handoff) -> Any:
+        with bundle(model) as folder:
+            driver.ptx[(folder / "kernel.cubin").read_bytes()] = (folder / "kernel.ptx").read_text()
+            yield folder
+
+    monkeypatch.setattr(sp90_module, "_bundle", known)
+    for module in (device, sp90_module):
+        monkeypatch.setattr(module, "Device", lambda: Device(driver))
+    found = crosscheck(sp90(), ["device"])
+    if capability == (9, 0):
+        assert (found.verdict, found.claim) == ("agree", "proved")
+    else:
+        assert found.exit_status == 3
+        assert "the kernel is sm_90a code, and the device here has compute capability 10.0" in str(found)
+
+
+def test_an_undecided_model_is_no_side_to_agree_with() -> None:
+    said = (Testimony("model", "undecided", "too large"), Testimony("trace", "proved", "seen", True))
+    found = Crosscheck(sp90(), verify(sp90()), said)
+    assert (found.verdict, found.exit_status) == ("incomplete", 3)
+
+
+def test_what_results_cannot_show_is_not_agreed_on() -> None:
+    """A claim that only the model refutes, and that a run's results say nothing of."""
+    model = sp90()
+    claims = [
+        dataclasses.replace(claim, verdict="refuted") if claim.name == "legal" else claim
+        for claim in verify(model).claims
+    ]
+    with pytest.raises(LayoutError, match="that legal is refuted cannot be seen in what the tensor core got"):
+        sp90_module.replay(model, dataclasses.replace(verify(model), claims=tuple(claims)))

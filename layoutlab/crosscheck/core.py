@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from layoutlab.catalogue import of_catalogue
-from layoutlab.crosscheck import device, replayed, traced
+from layoutlab.crosscheck import device, replayed, sp90, traced
 from layoutlab.crosscheck.testimony import Provider, Source, Testimony, evidence
 from layoutlab.errors import LayoutError
 from layoutlab.handoff import Case, Handoff, Verdict, verify
@@ -110,7 +110,7 @@ def crosscheck(
     made = h.make() if isinstance(h, Case) else h
     asked = None if on is None else named_witnesses(on)
     known = PROVIDERS if providers is None and of_catalogue(made) else providers or {}
-    provider = known.get(made.name, {})
+    provider = known.get(made.name)
     model, found = verify(made), list[Testimony]()
     for testimony in _testimonies(made, model, asked, provider):
         found.append(testimony)
@@ -131,22 +131,28 @@ def named_witnesses(on: Iterable[str]) -> list[str]:
     return names
 
 
-def _testimonies(made: Handoff, model: Verdict, asked: list[str] | None, provider: Provider) -> Iterator[Testimony]:
+def _testimonies(
+    made: Handoff, model: Verdict, asked: list[str] | None, provider: Provider | None
+) -> Iterator[Testimony]:
     claims = {claim.name: claim for claim in model.claims}
     why = f"{evidence(claims)}, {model.checked} elements" if model.proved else evidence(claims)
     yield Testimony("model", model.verdict, why)
     for name in WITNESSES:
-        yield _testimony(name, made, model, asked, provider.get(name))
+        yield _testimony(name, made, model, asked, provider)
 
 
-def _testimony(name: str, made: Handoff, model: Verdict, asked: list[str] | None, source: Source | None) -> Testimony:
+def _testimony(
+    name: str, made: Handoff, model: Verdict, asked: list[str] | None, provider: Provider | None
+) -> Testimony:
     if asked is not None and name not in asked:
         return Testimony(name, "not asked", "not named by --on")
-    reason = f"no kernel is known that hands {made.name} over" if source is None else source.missing()
-    if source is None or reason is not None:
+    reason: str | None = f"no kernel is known that hands {made.name} over"
+    if provider is not None:
+        reason = provider[name].missing() if name in provider else f"of {made.name}'s kernel there is no {name} yet"
+    if provider is None or reason is not None:
         return Testimony(name, "not asked" if asked is None else "absent", reason or "")
     try:
-        return source.ask(made, model)
+        return provider[name].ask(made, model)
     except LayoutError as error:
         return Testimony(name, "absent", str(error))
 
@@ -156,6 +162,10 @@ PROVIDERS: dict[str, Provider] = {
         "trace": Source(traced.missing, traced.ask),
         "replay": Source(replayed.missing, replayed.ask),
         "device": Source(device.missing, device.ask),
-    }
+    },
+    "sP90": {
+        "replay": Source(replayed.missing, sp90.replay),
+        "device": Source(sp90.missing_device, sp90.ask_device),
+    },
 }
 """The witnesses of each handoff of the catalogue that has a kernel, by its name."""

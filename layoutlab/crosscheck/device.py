@@ -13,14 +13,20 @@ CAPABILITY = (10, 0)
 
 def missing() -> str | None:
     """Why no SM100 device can be asked here."""
+    absent = capability_missing(CAPABILITY, "sm_100a")
+    return absent or "there is an SM100 device, and this version of layoutlab does not ask it"
+
+
+def capability_missing(wanted: tuple[int, int], code: str) -> str | None:
+    """Why the device here, if there is one, does not run code for one compute capability alone."""
     try:
         capability = Device().capability
     except Unavailable as reason:
         return str(reason)
-    if capability != CAPABILITY:
-        major, minor = capability
-        return f"the kernel is sm_100a code, and the device here has compute capability {major}.{minor}"
-    return "there is an SM100 device, and this version of layoutlab does not ask it"
+    major, minor = capability
+    if capability == wanted:
+        return None
+    return f"the kernel is {code} code, and the device here has compute capability {major}.{minor}"
 
 
 def ask(model: Handoff, verdict: Verdict) -> Testimony:

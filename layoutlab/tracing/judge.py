@@ -70,12 +70,15 @@ class Side:
             other.tile, other.swizzle, other.start_bits, other.bits,
         )  # fmt: skip
 
+    def layout(self, element_bits: int | None = None) -> Layout | ComposedLayout:
+        """The tile's layout under its swizzle."""
+        if self.swizzle is None or not self.swizzle.bits:
+            return self.tile
+        return ComposedLayout(self.swizzle, 0, self.tile, element_bits)
+
     def storage(self, tile: Tile) -> Smem:
         """The tile's place, as handoffs have it."""
-        layout: Layout | ComposedLayout = self.tile
-        if self.swizzle is not None and self.swizzle.bits:
-            layout = ComposedLayout(self.swizzle, 0, layout)
-        return smem(layout, over=tile, base_bytes=self.start_bits // 8, align_bytes=max(self.align, 1))
+        return smem(self.layout(), over=tile, base_bytes=self.start_bits // 8, align_bytes=max(self.align, 1))
 
 
 class _Unsupported(LayoutError):
@@ -104,14 +107,13 @@ def _once(accesses: Iterable[Access]) -> list[Access]:
 
 def _tensor_memory(accesses: list[Access]) -> list[Row]:
     why = "Tensor Memory: which instruction's map a partition stands for is not read off yet"
-    writers = [a for a in accesses if a.role == "writes"] or [None]
-    readers = [a for a in accesses if a.role == "reads"] or [None]
+    writers, readers = ([a.who for a in accesses if a.role == role] or ["-"] for role in ("writes", "reads"))
     names = sorted({a.tensor_name for a in accesses if a.tensor_name})
     return [
         Row(
             ", ".join(names) or "Tensor Memory",
-            "; ".join(w.who for w in writers if w) or "-",
-            "; ".join(r.who for r in readers if r) or "-",
+            "; ".join(writers),
+            "; ".join(readers),
             "unsupported",
             why,
             places=tuple(a.place for a in accesses),
@@ -172,9 +174,7 @@ def _assigned(
     return rows
 
 
-def _meant(
-    proved: list[int], r: int, accesses: list[Access], results: dict[tuple[int, int], Row]
-) -> list[int]:
+def _meant(proved: list[int], r: int, accesses: list[Access], results: dict[tuple[int, int], Row]) -> list[int]:
     """Of the writers that a reader agrees with, those that are meant: memory that is used again may agree by chance.
 
     A writer of the reader's own name goes before others, one in the reader's own coordinates before a swapped one.
@@ -256,9 +256,11 @@ def _matrices(layout: Layout) -> list[Layout]:
     """The ways in which a layout is a matrix and stages."""
     found = list[Layout]()
     modes = [*layout] if isinstance(layout.shape, tuple) else [layout]
+    if len(modes) == 1 and isinstance(modes[0].shape, tuple):
+        return _matrices(modes[0])  # grouped: ((m, k))
     if len(modes) in (3, 4) and modes[0].rank() == 2 and isinstance(modes[0].shape, tuple):
-        (m, k), rest_m, rest_k = (*modes[0],), modes[1], modes[2]
-        found.append(make_layout(make_layout(m, rest_m), make_layout(k, rest_k)))
+        m, k = modes[0][0], modes[0][1]
+        found.append(make_layout(make_layout(m, modes[1]), make_layout(k, modes[2])))
     if len(modes) >= 2:
         found.append(make_layout(modes[0], modes[1]))
     if len(modes) >= 3:
@@ -316,7 +318,8 @@ def _judged(w: Access, r: Access, a: Side, b: Side, turned: bool, trace: Trace) 
         answer = "unsupported"
         why = f"the addresses agree, but a rule is not met as far as the trace tells: {why}"
     notes = [reader.source] + (["the reader's coordinates are the writer's, swapped"] if turned else [])
-    return Row(**common, verdict=answer, why=why or "; ".join(notes), cost=_cost(writer), handoff=verdict, swapped=turned)  # type: ignore[arg-type]
+    told = {"why": why or "; ".join(notes), "cost": _cost(writer), "handoff": verdict, "swapped": turned}
+    return Row(**common, verdict=answer, **told)  # type: ignore[arg-type]
 
 
 def _only_legal(verdict: Verdict) -> bool:
@@ -356,7 +359,7 @@ def _box(access: Access, tile: Tile) -> dict[str, int]:
     for extent, stride in basis.leaves():
         if extent == 1:
             continue
-        path = getattr(stride, "path", ())
+        path: tuple[int, ...] = getattr(stride, "path", ())
         if len(path) != 1 or path[0] > 1 or names[path[0]] in box or getattr(stride, "value", 0) != 1:
             raise _Unsupported(f"the TMA box {basis} is no plain box of the tile's two coordinates")
         box[names[path[0]]] = int(extent)
@@ -404,10 +407,7 @@ def _descriptors(access: Access, side: Side, tile: Tile) -> Reader | None:
     steps = _fragment_steps(access)
     if steps is None:
         return None
-    layout: Layout | ComposedLayout = side.tile
-    if side.swizzle is not None and side.swizzle.bits:
-        layout = ComposedLayout(side.swizzle, 0, layout, side.bits)
-    operand = descriptor_of(layout, side.bits, side.start_bits // 8)
+    operand = descriptor_of(side.layout(side.bits), side.bits, side.start_bits // 8)
     if len(steps) != len(operand.starts_bytes):
         return None
     make = umma_a if access.kind == "mma A" else umma_b

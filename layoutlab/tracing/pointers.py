@@ -34,11 +34,15 @@ class Pointers:
     """All allocations that were met, in order."""
 
     roots: list[Any] = field(default_factory=list)
+    chain: list[Any] = field(default_factory=list)
+    """The values that the last tensor was made through, from itself to its allocation: what its names may stand for."""
 
     def place_of(self, tensor: Any) -> Place:
         """Where a tensor of the DSL lies."""
         value, offset, via, view, why, whole = _raw(tensor), 0, list[str](), "", "", ""
+        self.chain = []
         for _ in range(_DEEPEST):
+            self.chain.append(value)
             owner = value.owner
             operation = getattr(owner, "operation", owner)
             name = getattr(operation, "name", "")
@@ -73,6 +77,12 @@ class Pointers:
                 return i
         self.roots.append(value)
         return len(self.roots) - 1
+
+
+def raw_value(thing: Any) -> Any:
+    """The compiler's value behind one of the DSL's objects; None where there is none."""
+    value = _raw(thing)
+    return value if hasattr(value, "owner") else None
 
 
 def _raw(thing: Any) -> Any:

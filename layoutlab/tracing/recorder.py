@@ -8,15 +8,16 @@ them. Nothing is kept that needs the compiler after the compile: every entry is 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from layoutlab.tracing.pointers import Pointers
+from layoutlab.tracing.pointers import Pointers, raw_value
 from layoutlab.tracing.record import Access, Trace
 
 _PARTITIONS = ("partition_S", "partition_D")
@@ -175,8 +176,8 @@ class _Recorder:
                 call=call,
                 space=space,
                 tensor=text,
-                tensor_name=_name_of(frame, tensor, text),
-                by_name=_name_of(frame, actor, ""),
+                tensor_name=_name_of(frame, tensor, self.pointers.chain),
+                by_name=_name_of(frame, actor),
                 result=_text(result),
                 root=place.root,
                 root_text=place.text,
@@ -249,21 +250,26 @@ def _space(tensor: Any) -> str:
         return ""
 
 
-def _name_of(frame: FrameType, thing: Any, text: str) -> str:
-    """The name of an object in the function that calls, or better in the ones that called that: helpers say `sA`."""
+def _name_of(frame: FrameType, thing: Any, chain: Sequence[Any] = ()) -> str:
+    """The name of an object in the function that calls, or better in the ones that called that: helpers say `sA`.
+
+    A tensor without a name of its own is called by the nearest one that it was made from.
+    """
     found, at = "", frame
     for _ in range(_CALLERS):
-        names = [name for name, value in at.f_locals.items() if value is thing and name not in ("self", "this")]
-        found = names[0] if names else found
+        nearest = len(chain)
+        for name, value in list(at.f_locals.items()):
+            if value is thing and name not in ("self", "this"):
+                found, nearest = name, 0
+            elif nearest and hasattr(value, "iterator"):
+                raw = raw_value(value)
+                position = next((i for i, link in enumerate(chain[:nearest]) if link == raw), None)
+                if position is not None:
+                    found, nearest = name, position
         if at.f_back is None:
             break
         at = at.f_back
-    if found:
-        return found
-    for name, value in frame.f_locals.items():
-        if text and type(value) is type(thing) and _text(value) == text:
-            return name
-    return ""
+    return found
 
 
 def _function(frame: FrameType) -> str:
