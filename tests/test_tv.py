@@ -10,18 +10,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import layoutlab.tv.calls
 import layoutlab.tv.copy
 import layoutlab.tv.division
 import layoutlab.tv.epilogue
 import layoutlab.tv.instructions
 import layoutlab.tv.mma
+import layoutlab.tv.pairing
 import layoutlab.tv.tmem
 import layoutlab.tv.umma
 from layoutlab import ComposedLayout, Layout, LayoutError, Swizzle, make_identity_layout, parse
 from layoutlab.atoms.mma import mma_sync
+from layoutlab.cli import main
 from layoutlab.tv import (
     as_tiled_copy,
     as_tiled_mma,
+    check_pair,
     make_copy_atom,
     make_tiled_copy,
     make_tiled_copy_A,
@@ -37,11 +41,13 @@ from tests.tiled import OURS, ours, theirs
 
 MODULES = [
     layoutlab.tv,
+    layoutlab.tv.calls,
     layoutlab.tv.copy,
     layoutlab.tv.division,
     layoutlab.tv.epilogue,
     layoutlab.tv.instructions,
     layoutlab.tv.mma,
+    layoutlab.tv.pairing,
     layoutlab.tv.tmem,
     layoutlab.tv.umma,
 ]
@@ -427,6 +433,37 @@ def test_memory_offsets_are_no_tile_coordinates():
     assert theirs(small).text is not None and "T16 V0 is given number 64" in ours(small).refused
 
 
+STAGED = "L((128,(64,2)),(64,(1,8192)))"
+PAIRED = "make_tmem_copy(make_copy_atom('tcgen05.ld.32x32b.x32','f32'),TM(L((128,128),(65536,1)),32))"
+
+
+def test_offsets_of_a_compact_tile_are_found_by_pairing():
+    """The DSL traces the wrong store without a word: thread 1's first element lies at 4096, 64 is right."""
+    offsets = f"composition({STAGED},L((128,128)))"
+    store = "make_copy_atom('universal','bf16')"
+    wrong = f"make_tiled_copy({store},{offsets},(128,128))"
+    right = f"make_cotiled_copy({store},{offsets},{STAGED})"
+    for copy, first, step in ((wrong, 4096, 64), (right, 64, 1)):
+        part = theirs(f"{copy}.get_slice(1).partition_D(T({STAGED}))").text
+        assert part == ours(f"{copy}.get_slice(1).partition_D(T({STAGED}))").text
+        assert part == f"{first} o ((1,(64,2)),1,1):((0,({step},8192)),0,0)"
+    names = dict(OURS)
+    load, good, bad = (eval(copy, names) for copy in (PAIRED, right, wrong))
+    check_pair(load, good, (128, 128))
+    with pytest.raises(LayoutError, match=r"T0 V1 .* 16380 of 16384 .* make_cotiled_copy takes those"):
+        check_pair(load, bad, (128, 128), eval(STAGED, names))
+
+
+@pytest.mark.parametrize("repeat", [8, 32])
+def test_a_load_and_a_store_of_another_shape_are_no_pair(repeat):
+    accumulator = Layout((128, 128), (65536, 1))
+    load = make_tmem_copy(make_copy_atom("tcgen05.ld.32x32b.x32", "f32"), accumulator)
+    check_pair(load, make_tmem_copy(make_copy_atom(f"tcgen05.st.32x32b.x{repeat}", "f32"), accumulator), (128, 128))
+    with pytest.raises(LayoutError, match="T0 V"):
+        other = make_tmem_copy(make_copy_atom("tcgen05.st.16x256b.x4", "f32"), accumulator)
+        check_pair(load, other, (128, 128))
+
+
 def test_elements_left_out_are_named():
     expression = "make_tiled_copy(make_copy_atom('universal','f32'),L((4,4),(1,8)),(4,8))"
     assert theirs(expression).text is not None
@@ -600,3 +637,23 @@ def test_threads_that_do_not_exist():
         copy.get_slice(64)
     with pytest.raises(LayoutError, match="threads 0 to 31"):
         MMAS[0].get_slice(-1)
+
+
+# -- layoutlab eval ---------------------------------------------------------------------------------------------------
+
+
+def test_expressions_make_and_partition_copies(capsys):
+    copy = "make_tiled_copy_tv(make_copy_atom('universal', 'f16', 128), (16,16):(16,1), (8,1):(1,0))"
+    assert main(["eval", copy]) == 0
+    assert parse(capsys.readouterr().out) == eval(COPIES[0], dict(OURS)).record()
+    assert main(["eval", f"partition_D({copy}, 9, (128,64):(64,1))"]) == 0
+    printed = theirs(f"{COPIES[0]}.get_slice(9).partition_D(T(L((128,64),(64,1))))").text
+    assert capsys.readouterr().out.strip() == printed
+    mma = "make_tiled_mma(mma_atom(mma_sync(16, 8, 16, 'f16', 'f32')), (2,2,1), (32,32,16))"
+    assert main(["eval", f"tv_layout({mma}, 'C')"]) == 0
+    printed = theirs("make_tiled_mma(mma_atom(mma_sync(16,8,16,'f16','f32')),(2,2,1),(32,32,16)).tv_layout_C_tiled")
+    assert capsys.readouterr().out.strip() == printed.text
+    assert main(["eval", f"partition_S({copy}, 0, (128,24):(24,1))"]) == 1
+    assert "16 in mode 1 does not divide the tensor's 24" in capsys.readouterr().err
+    assert main(["eval", "make_copy_atom('ldmatrix', 'f16')"]) == 1
+    assert "is no copy instruction" in capsys.readouterr().err

@@ -24,6 +24,7 @@ from layoutlab.int_tuple import flatten
 from layoutlab.layout import Layout, make_layout
 from layoutlab.swizzle import ComposedLayout, Swizzle
 from layoutlab.text import Pointer, Tensor, parse
+from layoutlab.tracing.ownership import misplaced
 from layoutlab.tracing.record import Access, Trace
 
 MOST_ELEMENTS = 1 << 18
@@ -89,20 +90,37 @@ def judge(trace: Trace) -> list[Row]:
     """The table of a trace: every buffer in shared and Tensor Memory that was seen written or read."""
     rows = list[Row]()
     by_root: dict[tuple[str, int], list[Access]] = {}
+    brought = _brought(trace)
     for access in _once(trace.accesses):
         by_root.setdefault((access.space, access.root), []).append(access)
     for (space, _), accesses in by_root.items():
-        rows += _tensor_memory(accesses) if space == "tmem" else _buffer(accesses, trace)
+        rows += _tensor_memory(accesses) if space == "tmem" else _buffer(accesses, trace, brought)
     return rows
 
 
 def _once(accesses: Iterable[Access]) -> list[Access]:
     """Each access once: unrolled loops partition the same tensor again and again."""
-    found: dict[tuple[Any, ...], Access] = {}
+    found: dict[_Key, Access] = {}
     for a in accesses:
-        key = (a.role, a.kind, a.space, a.tensor, a.root, a.offset_bits, a.why, a.texts.get("tv"), a.texts.get("tiler"))
-        found.setdefault(key, a)
+        found.setdefault(_key(a), a)
     return [a for a in found.values() if a.role != "partitions"]
+
+
+_Key = tuple[Any, ...]
+
+
+def _key(a: Access) -> _Key:
+    return (a.role, a.kind, a.space, a.tensor, a.root, a.offset_bits, a.why, a.texts.get("tv"), a.texts.get("tiler"))
+
+
+def _brought(trace: Trace) -> dict[_Key, list[Access]]:
+    """Of each store, the different loads that filled its registers."""
+    found: dict[_Key, dict[_Key, Access]] = {}
+    for store_number, loads in trace.brought.items():
+        mine = found.setdefault(_key(trace.accesses[store_number]), {})
+        for number in loads:
+            mine.setdefault(_key(trace.accesses[number]), trace.accesses[number])
+    return {key: list(loads.values()) for key, loads in found.items()}
 
 
 def _tensor_memory(accesses: list[Access]) -> list[Row]:
@@ -124,7 +142,7 @@ def _tensor_memory(accesses: list[Access]) -> list[Row]:
 # -- one allocation ---------------------------------------------------------------------------------------------------
 
 
-def _buffer(accesses: list[Access], trace: Trace) -> list[Row]:
+def _buffer(accesses: list[Access], trace: Trace, brought: Mapping[_Key, list[Access]]) -> list[Row]:
     sides: dict[int, list[Side]] = {}
     faults: dict[int, str] = {}
     for i, access in enumerate(accesses):
@@ -139,7 +157,7 @@ def _buffer(accesses: list[Access], trace: Trace) -> list[Row]:
         if w in sides and r in sides:
             row = _pair(accesses[w], accesses[r], sides[w], sides[r], trace)
             if row is not None:
-                results[w, r] = row
+                results[w, r] = with_registers(row, accesses[w], brought.get(_key(accesses[w]), []))
     return _assigned(accesses, writers, readers, results, faults)
 
 
@@ -290,6 +308,18 @@ def _pair(w: Access, r: Access, mine: list[Side], theirs: list[Side], trace: Tra
     if best is not None and best.verdict == "refuted" and not same:
         return None  # a transposed reading is tried as a kindness: it accuses nobody
     return best
+
+
+def with_registers(row: Row, store: Access, loads: list[Access]) -> Row:
+    """The row with what is known of the registers: whether the threads hold what the store takes them to hold."""
+    if row.verdict != "proved" or row.handoff is None or store.kind != "copy":
+        return row
+    said = [misplaced(load, row.handoff.handoff.writer) for load in loads]
+    if said and all(said):
+        return replace(row, verdict="refuted", why=f"owner: {said[0]}")
+    if any(text == "" for text in said):
+        return replace(row, why=f"{row.why}; each thread stores what it loaded")
+    return replace(row, why=f"{row.why}; what the registers hold is taken to be what the copy says")
 
 
 def _transposed(side: Side) -> Side:

@@ -34,6 +34,7 @@ from layoutlab.tv.mma import (
     make_tiled_copy_C,
     make_tiled_mma,
 )
+from layoutlab.tv.pairing import check_pair
 from layoutlab.tv.tmem import make_tmem_copy
 from layoutlab.tv.umma import tcgen05_mma
 
@@ -47,6 +48,7 @@ __all__ = [
     "as_copy_atom",
     "as_tiled_copy",
     "as_tiled_mma",
+    "check_pair",
     "compute_tile_shape_or_override",
     "get_smem_store_op",
     "make_copy_atom",

@@ -221,7 +221,13 @@ def _store(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
     def run(f: Frame) -> None:
         units, wave = f.wave.asynchronous, f.wave
         lists = [x.ravel().tolist() for x in (source(f), pointer(f), f.select(f.cta), f.select(f.slot))]
+        done: set[tuple[int, ...]] = set()  # stores that several lanes issue alike and at once change nothing further
         for i, (at, where, cta, issuer, place) in enumerate(zip(*lists, coordinates(f), strict=True)):
+            if not op and units.eager:
+                same = (at, where, cta, *place)
+                if same in done:
+                    continue
+                done.add(same)
             if min(place) < 0:
                 # Recorded on an H200: an illegal instruction.
                 raise PtxError(f"{ins.opcode}: a store at negative coordinates {tuple(place)}", ins.line)
