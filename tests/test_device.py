@@ -1,4 +1,4 @@
-"""Bundles: what is in them, what the runner makes of them, and how their results are judged; each check made to fail."""
+"""Bundles: what is in them, what the runner makes of them, how results are judged; each check made to fail."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def wrong(tmp_path_factory):
 
 
 def driver_of(*folders, **options):
-    return HostDriver(ptx={(f / "kernel.cubin").read_bytes(): (f / "kernel.ptx").read_text() for f in folders}, **options)
+    return HostDriver(
+        ptx={(f / "kernel.cubin").read_bytes(): (f / "kernel.ptx").read_text() for f in folders}, **options
+    )
 
 
 def ran(folder, tmp_path, **options):
@@ -118,7 +120,7 @@ def test_attributes_reach_the_launch(right, tmp_path):
 
     shutil.copytree(right, folder)
     launch = json.loads((folder / "launch.json").read_text())
-    launch["attributes"] = {"4": (b"\x02\0\0\0" b"\x01\0\0\0" b"\x01\0\0\0").hex(), "2": "01000000", "6": "01000000"}
+    launch["attributes"] = {"4": (b"\x02\0\0\0\x01\0\0\0\x01\0\0\0").hex(), "2": "01000000", "6": "01000000"}
     launch["cases"], launch["timing"] = launch["cases"][:1], None
     (folder / "launch.json").write_text(json.dumps(launch))
     driver = driver_of(folder)
@@ -135,7 +137,7 @@ def test_attributes_reach_the_launch(right, tmp_path):
     "options, status, said",
     [
         ({"failing": "cuInit"}, 3, "not run: there is no CUDA device here: cuInit failed with CUDA_ERROR_NO_DEVICE"),
-        ({"capability": (10, 0)}, 3, "not run: the device has compute capability 10.0, and right is made for 9.0 alone"),
+        ({"capability": (10, 0)}, 3, "the device has compute capability 10.0, and right is made for 9.0 alone"),
         (
             {"failing": "cuCtxSynchronize", "error": CUresult.CUDA_ERROR_LAUNCH_FAILED}, 1,
             "failed: cuCtxSynchronize failed with CUDA_ERROR_LAUNCH_FAILED",

@@ -273,7 +273,7 @@ def test_a_file_that_raises_gets_a_sentence(source: str, message: str, tmp_path:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["sQ"], "no handoff is called sQ; did you mean sP?"),
+        (["sp"], "no handoff is called sp; did you mean sP?"),
         (["none.py"], "there is no file none.py"),
         (["my_layouts.py:q_tile"], "my_layouts.py has no handoff q_tile; did you mean p_tile?"),
         (["sP", "--set", "kv"], "--set kv: a setting is KEY=VALUE"),

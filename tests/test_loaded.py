@@ -185,3 +185,36 @@ def test_rows_of_operand_b(rows: int, message: str) -> None:
     B = ll.Tile("B", n=rows, k=16, bits=16)
     desc = ll.SmemDescriptor(start=0, lbo=128, sbo=256, swizzle=0)
     assert message in str([rule.fault for rule in ll.umma_b(desc, B, starts_bytes=[0]).rules()])
+
+
+@pytest.mark.parametrize(
+    ("atom", "order", "right"),
+    [("(64,8):(1,64)", (0, 1), False), ("(64,8):(1,64)", (1, 0), True), ("(64,128):(1,64)", (0, 1), True)],
+)
+def test_two_views_of_one_buffer(atom: str, order: tuple[int, int], right: bool) -> None:
+    """V lies as ((8,16),(64,2)):((64,512),(1,8192)); V^T through an atom tiled in the default order is another view."""
+    V = ll.Tile("V", n=128, d=128, bits=16)
+    sV = ll.smem("S<3,4,3> o 0 o ((8,16),(64,2)):((64,512),(1,8192))", over=V, align_bytes=1024)
+    view = ll.tile_to_shape(ll.parse(atom), (128, 128), order)
+    reader = ll.declared(ll.ComposedLayout(ll.Swizzle(3, 4, 3), 0, ll.make_layout(view[1], view[0])), V)
+    verdict = ll.verify(ll.Handoff(V, writer=ll.store("(128,128):(1,128)", sV, bits=16), reader=reader))
+    assert verdict.proved == right
+    if not right:
+        assert verdict["placed"].witness.coordinate == {"n": 0, "d": 64}
+        assert "15360 of 16384 elements are misplaced" in verdict["placed"].why
+
+
+@pytest.mark.parametrize(
+    ("bits", "extent", "swizzle", "message"),
+    [
+        (16, 48, 32, "a row of the box is 96 bytes and the swizzle is 32 bytes wide: a row has to fit"),
+        (8, 48, 32, "a row of the box is 48 bytes and the swizzle is 32 bytes wide"),
+        (32, 20, 64, "a row of the box is 80 bytes and the swizzle is 64 bytes wide"),
+        (16, 60, 0, "a row of the box is 120 bytes: rows are multiples of 16 bytes"),
+        (16, 264, 0, "the box has 264 elements in dimension 0: 1 to 256 are possible"),
+    ],
+)
+def test_what_the_driver_refuses_of_a_box(bits: int, extent: int, swizzle: Any, message: str) -> None:
+    tile = ll.Tile("Q", m=64, k=extent, bits=bits)
+    writer = ll.tma_load(ll.smem(f"(64,{extent}):({extent},1)", over=tile), box={"k": extent, "m": 64}, swizzle=swizzle)
+    assert any(message in (rule.fault or "") for rule in writer.rules())

@@ -445,8 +445,35 @@ def test_the_report_counts_warp_instructions():
     assert "warp-instructions" in str(report)
 
 
+def test_an_endless_loop_ends_at_the_limit():
+    with pytest.raises(PtxError, match="no end after"):
+        out_words("  mov.u32 %r9, 0;\nAGAIN: add.u32 %r9, %r9, 1; bra AGAIN;\n", limit=20_000)
+
+
 def test_blocks_must_have_the_required_threads():
     text = kernel([], "  bar.sync 0;").replace(")\n{", ")\n.reqntid 64, 1, 1\n{")
     run(text, block=(64, 1, 1))
     with pytest.raises(PtxError, match="requires blocks of"):
         run(text, block=(32, 1, 1))
+
+
+# -- proxy fences -------------------------------------------------------------------------------------------------------
+
+
+def fenced(before, after):
+    """128 bytes are stored by threads and then in bulk by thread 0, with a fence on either side of the barrier."""
+    body = "  mov.u32 %r3, %tid.x; mov.u32 %r4, smem; mad.lo.u32 %r5, %r3, 4, %r4; st.shared.u32 [%r5], %r3;\n"
+    body += f"  {before} bar.sync 0; setp.ne.u32 %p1, %r3, 0; @%p1 bra END; ld.param.u64 %rd1, [dst]; {after}\n"
+    body += "  cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r4], 128; cp.async.bulk.commit_group;\n"
+    body += "  cp.async.bulk.wait_group 0;\nEND:"
+    out = np.zeros(32, np.uint32)
+    report = run(shared_kernel([("dst", "u64")], body), out, shared_bytes=512)
+    assert (out == np.arange(32)).all()
+    return [str(w) for w in report.warnings]
+
+
+def test_a_forgotten_proxy_fence_is_named():
+    fence = "fence.proxy.async.shared::cta;"
+    assert fenced(fence, "") == [] and fenced("", fence) == []
+    (warning,) = fenced("", "")
+    assert "reads shared byte 1024, which thread 3 stored without a fence.proxy.async since" in warning

@@ -81,7 +81,7 @@ def test_mma(name, facts, arrays):
 
 
 def test_every_emulated_mma_has_a_record():
-    assert len(MMA) == 13
+    assert len(MMA) >= 13
 
 
 # -- ldmatrix and stmatrix ----------------------------------------------------------------------------------------------

@@ -91,7 +91,7 @@ def test_planted_faults_of_ldsm(operand: str, option: dict[str, Any], words: str
 
 
 def test_the_first_wrong_element_of_exchanged_matrices() -> None:
-    """Copying thread 0 holds 16 bytes of rows 0, 4, 8, 12: row 8, which is read where k 8 on lies, is the first wrong."""
+    """Copying thread 0 holds 16 bytes of rows 0, 4, 8, 12; of these row 8 is the first that is read elsewhere."""
     witness = ll.verify(ldsm(matrices="exchanged", swizzle="none"))["placed"].witness
     assert witness and witness.message == ("T0 V16 (m=8, k=0) writes byte 1024; the MMA reads that element at byte 16")
 

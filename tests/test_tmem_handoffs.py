@@ -186,3 +186,16 @@ def test_tma_to_global_memory() -> None:
     odd = ll.gmem("(100,128):(500,1)", over=O)
     verdict = ll.verify(ll.Handoff(O, writer=ll.tma_write(odd, box={"n": 64, "m": 128}), reader=ll.declared(odd, O)))
     assert verdict["legal"].witness.message == "a stride of 1000 bytes, which 16 does not divide"
+
+
+def test_64_rows_lie_in_16_lanes_of_each_warp() -> None:
+    """M 64: 32x32b would take rows from lanes where there are none (CuTe DSL refuses that copy)."""
+    S = ll.Tile("S", m=64, n=64, bits=32)
+    written = ll.umma_out(ll.tmem(over=S))
+    verdict = ll.verify(ll.Handoff(S, writer=written, reader=ll.tcgen05_ld("32x32b.x32").takes(S, column=0)))
+    assert refuted(verdict) == ["covered", "placed", "legal"] and "take a shape of 16 lanes" in str(verdict)
+    P = ll.Tile("P", m=64, k=64, bits=16)
+    sP = ll.smem("(64,64):(64,1)", over=P)
+    for atom, proved in (("32x32b.x32", False), ("16x256b.x4", True)):
+        writer = ll.store(ll.tcgen05_ld(atom).over(P), sP, bits=16)
+        assert ll.verify(ll.Handoff(P, writer=writer, reader=ll.declared(sP, P))).proved == proved

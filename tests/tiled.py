@@ -15,8 +15,8 @@ from typing import Any
 import layoutlab
 import layoutlab.tv
 from layoutlab import ComposedLayout, Layout, LayoutError, Swizzle, make_identity_layout
-from layoutlab.int_tuple import map_leaves
 from layoutlab.atoms.mma import mma_sync, wgmma
+from layoutlab.int_tuple import map_leaves
 
 SCRIPT = Path(__file__).parent / "oracles" / "dsl_tiled.py"
 
@@ -82,6 +82,14 @@ OURS = {
 }
 
 
+def fragment(mma: Any, operand: str, shape: Any, bits: int = 32) -> Layout:
+    make = getattr(mma, f"make_fragment_{operand}")
+    return make(shape, bits) if operand == "C" else make(shape)
+
+
+OURS["fragment"] = fragment
+
+
 def ours(expression: str) -> Answer:
     """What layoutlab prints."""
     try:
@@ -107,6 +115,6 @@ def stripped(text: str) -> str:
     >>> stripped("tensor<ptr<f32, smem, align<4>> o S<4,0,6> o 65 o (8,2):(8,512)>"), stripped("tensor<5 o 8:1>")
     ('S<4,0,6> o 65 o (8,2):(8,512)', '5 o 8:1')
     """
-    if found := re.fullmatch(r"tensor<(?:ptr<.*?>> o )?(.*)>", text, re.S):
+    if found := re.fullmatch(r"tensor<(?:ptr<(?:[^<>]|<[^<>]*>)*> o )?(.*)>", text, re.S):
         text = found[1]
     return text.replace(", ", ",") if "\n" not in text else text

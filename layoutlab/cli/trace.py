@@ -123,7 +123,7 @@ def _obtained(args: Namespace) -> tuple[Any, str]:
         environment = {"CUTE_DSL_ARCH": args.arch, **os.environ}
         environment["CUTE_DSL_DRYRUN"] = "0" if args.compile else "1"
         environment["CUTE_DSL_DISABLE_FILE_CACHING"] = "1"
-        done = subprocess.run(command, env=environment, stdout=sys.stderr)
+        done = subprocess.run(command, env=environment, stdout=2)  # standard output is for the answer
         if not out.exists():
             raise LayoutError(f"{args.target}: the process that traced it died with status {done.returncode}")
         answer = json.loads(out.read_text())

@@ -111,12 +111,13 @@ class Settings:
 
 
 def nearest(wanted: str, there: Sequence[str]) -> str:
-    """The question whether the nearest name was meant; nothing where none is near.
+    """The question whether the nearest name was meant, first one that differs in case; nothing where none is near.
 
     >>> nearest("composit", ["coordinate", "composition"])
     '; did you mean composition?'
     """
-    found = difflib.get_close_matches(wanted, there, 1, 0.3)
+    same = [name for name in there if name.lower() == wanted.lower()]
+    found = same or difflib.get_close_matches(wanted, there, 1, 0.3)
     return f"; did you mean {found[0]}?" if found else ""
 
 

@@ -143,7 +143,18 @@ class TmemLoad:
 
 def _load_rules(transfer: Transfer, first_warp: int) -> list[Rule]:
     whole = Rule("the columns of a load divide the tile's", transfer.fault)
-    return [whole, _lanes_rule(transfer, first_warp)]
+    return [whole, _datapath_rule(transfer), _lanes_rule(transfer, first_warp)]
+
+
+def _datapath_rule(transfer: Transfer) -> Rule:
+    """M 64 of one CTA puts 16 rows in each warp's 32 lanes."""
+    fault = None
+    if transfer.rows == 64 and transfer.atom.lanes == WARP_LANES:
+        fault = (
+            f"{transfer.atom} takes 32 lanes of a warp for rows, and an accumulator of 64 rows lies in the first 16 of "
+            f"each: take a shape of 16 lanes"
+        )
+    return Rule("the load's lanes are the accumulator's", fault)
 
 
 def _short(atom: TmemAtom) -> str:

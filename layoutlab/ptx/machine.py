@@ -44,7 +44,8 @@ class Fragment:
 class Scheduler:
     """Runs one wave to its end."""
 
-    def __init__(self, program: Program, wave: Wave, rng: random.Random | None) -> None:
+    def __init__(self, program: Program, wave: Wave, rng: random.Random | None, limit: int | None = None) -> None:
+        self.limit = limit or 1 << 62
         self.blocks = program.blocks
         self.wave = wave
         self.rng = rng
@@ -58,7 +59,12 @@ class Scheduler:
                 self._unblock()
             else:
                 self._advance(fragment)
+            if self.wave.instructions > self.limit:
+                raise PtxError(f"no end after {self.wave.instructions} warp-instructions", self._line(fragment))
         self.wave.asynchronous.drain_all()
+
+    def _line(self, fragment: Fragment | None) -> int | None:
+        return None if fragment is None else self.blocks[fragment.block].line
 
     # -- choosing -----------------------------------------------------------------------------------------------
 
@@ -309,14 +315,15 @@ def run_grid(
     options: frozenset[str] = frozenset(),
     wave_ctas: int | None = None,
     ctas: tuple[int, int] | None = None,
+    limit: int | None = None,
     progress: Any = None,
 ) -> Report:
     """Run every CTA of a launch and report.
 
     `params` holds the bytes of each parameter, `memory` the buffers it may touch, `wave_ctas` how many CTAs run
-    together (chosen from their size when None), `progress` is called with the number of CTAs done. Raises `PtxError`
-    at the first PTX line that the machine does not know or that leaves its memory, and `Deadlock` when no warp can go
-    on.
+    together (chosen from their size when None), `ctas` a range of CTA numbers when not all are to run, `limit` the
+    warp-instructions that a wave may take, `progress` is called with the number of CTAs done. Raises `PtxError` at the
+    first PTX line that the machine does not know or that leaves its memory, and `Deadlock` when no warp can go on.
     """
     if geometry.cluster != (1, 1, 1):
         raise PtxError(f"a cluster of {geometry.cluster} CTAs is not emulated yet")
@@ -343,7 +350,7 @@ def run_grid(
             _set_special_registers(wave, program)
             if record is not None:
                 record.start_wave(wave.ctas, wave.shared.stride, done)
-            Scheduler(program, wave, rng if schedule == "random" else None).run()
+            Scheduler(program, wave, rng if schedule == "random" else None, limit).run()
             if record is not None:
                 record.finish_wave(wave.shared.bytes, wave.tmem.words)
             report.instructions += wave.instructions

@@ -118,6 +118,9 @@ class SharedMemory:
         self.stride = (self.size + 1023) // 1024 * 1024
         self.bytes = np.full(ctas * self.stride, POISON, np.uint8)
         self.written = np.zeros(ctas * self.stride, np.uint8)
+        # For each 16 bytes: when a thread last stored there, and the row and lane that did (0: never).
+        self.stored_at = np.zeros(ctas * self.stride // 16, np.int32)
+        self.stored_by = np.zeros(ctas * self.stride // 16, np.int32)
         self.words = {width: self.bytes.view(kind) for width, kind in WORD_TYPES.items()}
         self.flags = {width: self.written.view(kind) for width, kind in WORD_TYPES.items()}
         self.ctas = ctas

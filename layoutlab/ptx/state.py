@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 Op = Callable[["Frame"], None]
 LANES = 32
+RUBBISH = 0x7FA5C3D1E9B4865B  # as a float of any width a NaN or far from 1; as an address nowhere
 
 
 @dataclass(frozen=True)
@@ -63,10 +64,12 @@ class Wave:
         self.ctas = len(ctas)
         self.rows = geometry.warps * self.ctas
         shape = (self.rows, LANES)
-        self.pred = np.zeros((plan.counts["pred"], *shape), np.bool_)
-        self.b16 = np.zeros((plan.counts["b16"], *shape), np.uint16)
-        self.b32 = np.zeros((plan.counts["b32"], *shape), np.uint32)
-        self.b64 = np.zeros((plan.counts["b64"], *shape), np.uint64)
+        # Registers hold rubbish until they are written, so that a forgotten initialisation shows.
+        parity = np.arange(plan.counts["pred"])[:, None, None] + np.arange(LANES)
+        self.pred = np.broadcast_to(parity & 1, (plan.counts["pred"], *shape)).astype(np.bool_)
+        self.b16 = np.full((plan.counts["b16"], *shape), RUBBISH & 0xFFFF, np.uint16)
+        self.b32 = np.full((plan.counts["b32"], *shape), RUBBISH & 0xFFFFFFFF, np.uint32)
+        self.b64 = np.full((plan.counts["b64"], *shape), RUBBISH, np.uint64)
         self.plan = plan
         self.services = services
         self.shared = SharedMemory(self.ctas, geometry.shared_bytes)
@@ -82,8 +85,29 @@ class Wave:
         # Counts completions that may let a waiting warp go on; waiters look again when it has moved.
         self.version = 0
         self.instructions = 0
+        # The generic proxy's stores and each thread's last fence.proxy.async, by a clock that both move.
+        self.proxy_clock = 0
+        self.fenced_at = np.zeros(self.rows * LANES, np.int32)
         self.operands_written: set[tuple[object, ...]] = set()  # matrix operands whose bytes are known to be written
         self.frames: dict[tuple[int, int], Frame] = {}
+
+    def note_stores(self, at: Array, threads: Array) -> None:
+        """Threads (row * 32 + lane) have stored at these flat shared bytes through the generic proxy."""
+        self.proxy_clock += 1
+        chunk = at >> 4
+        self.shared.stored_at[chunk] = self.proxy_clock
+        self.shared.stored_by[chunk] = threads
+
+    def note_fence(self, frame: Frame) -> None:
+        """The executing threads order their earlier generic accesses before the async proxy's."""
+        self.proxy_clock += 1
+        self.fenced_at[frame.select(frame.slot)] = self.proxy_clock
+
+    def unfenced(self, chunks: Array, issuer: int) -> Array:
+        """Which flat chunks hold stores that neither their writer nor the issuing thread has fenced since."""
+        stored = self.shared.stored_at[chunks]
+        fenced = np.maximum(self.fenced_at[self.shared.stored_by[chunks]], self.fenced_at[issuer])
+        return np.asarray(stored > fenced)
 
     def close(self) -> None:
         """Let go of the frames, which hold the wave in turn, so that its memory is free at once."""
@@ -165,6 +189,7 @@ class Frame:
         self.warp = wave.row_warp[low:high]
         self.thread = wave.thread[low:high]
         self.alive = wave.alive[low:high]
+        self.slot = np.arange(low * LANES, high * LANES).reshape(self.shape)  # row * 32 + lane, across the wave
         self.shared_offset = self.cta * wave.shared.stride
 
     def _bank(self, bank: Array, constants: tuple[int, ...], *kinds: Any, pairs: bool = False) -> list[Views]:

@@ -34,11 +34,15 @@ class Pointers:
     """All allocations that were met, in order."""
 
     roots: list[Any] = field(default_factory=list)
+    chain: list[Any] = field(default_factory=list)
+    """The values that the last tensor was made through, from itself to its allocation: what its names may stand for."""
 
     def place_of(self, tensor: Any) -> Place:
         """Where a tensor of the DSL lies."""
         value, offset, via, view, why, whole = _raw(tensor), 0, list[str](), "", "", ""
+        self.chain = []
         for _ in range(_DEEPEST):
+            self.chain.append(value)
             owner = value.owner
             operation = getattr(owner, "operation", owner)
             name = getattr(operation, "name", "")
@@ -69,10 +73,23 @@ class Pointers:
 
     def _number(self, value: Any) -> int:
         for i, known in enumerate(self.roots):
-            if known == value:
+            if same(known, value):
                 return i
         self.roots.append(value)
         return len(self.roots) - 1
+
+
+def raw_value(thing: Any) -> Any:
+    """The compiler's value behind one of the DSL's objects; None where there is none."""
+    value = _raw(thing)
+    return value if hasattr(value, "owner") else None
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two are one value of the compiler. `==` on the DSL's vectors would compute a comparison instead."""
+    from cutlass._mlir import ir
+
+    return bool(ir.Value.__eq__(a, b)) if isinstance(a, ir.Value) and isinstance(b, ir.Value) else a is b
 
 
 def _raw(thing: Any) -> Any:
@@ -98,7 +115,7 @@ def _carrier(operation: Any, result: Any) -> Any | None:
 
 def _from_region(operation: Any, result: Any) -> Any | None:
     """What a loop or a branch hands out: what went into the loop, or what the first branch yields."""
-    position = next((i for i, r in enumerate(operation.results) if _raw(r) == result), None)
+    position = next((i for i, r in enumerate(operation.results) if same(_raw(r), result)), None)
     if position is None:
         return None
     if operation.name == "scf.for":
@@ -112,7 +129,7 @@ def _from_region(operation: Any, result: Any) -> Any | None:
 def _outside(argument: Any, block: Any) -> Any | None:
     """What a block's argument stands for at first: the loop's initial value; None for a function's argument."""
     operation = getattr(block.owner, "operation", block.owner)
-    number = next((i for i, a in enumerate(block.arguments) if _raw(a) == argument), None)
+    number = next((i for i, a in enumerate(block.arguments) if same(_raw(a), argument)), None)
     if number is None:
         return None
     if operation.name == "scf.for" and number:

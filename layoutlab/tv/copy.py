@@ -42,7 +42,7 @@ from layoutlab.algebra.structure import L, layout_of, on_outer
 from layoutlab.errors import LayoutError
 from layoutlab.int_tuple import idx2crd, modes, product, to_text
 from layoutlab.layout import Layout, make_layout
-from layoutlab.survey import Undecided, coverage
+from layoutlab.survey import Undecided, coverage, number
 from layoutlab.swizzle import ComposedLayout
 from layoutlab.text import records
 from layoutlab.text.records import Tiler, tiler_text
@@ -69,12 +69,12 @@ class CopyAtom(records.CopyAtom):
     @property
     def threads(self) -> int:
         """Threads that execute it together."""
-        return _number(self.ref[0].size())
+        return number(self.ref[0].size())
 
     @property
     def values(self) -> int:
         """Values of one thread on the side that `ref` is."""
-        return _number(self.ref[1].size())
+        return number(self.ref[1].size())
 
 
 @dataclass(frozen=True, repr=False)
@@ -98,7 +98,7 @@ class TiledCopy(records.TiledCopy):
     @property
     def size(self) -> int:
         """Threads of the copy."""
-        return _number(self.tv[0].size())
+        return number(self.tv[0].size())
 
     @property
     def layout_tv_tiled(self) -> Layout:
@@ -137,7 +137,7 @@ class TiledCopy(records.TiledCopy):
         return on_outer(registers, self._retiled)
 
     def _retiled(self, layout: Layout) -> Layout:
-        values = _number(layout[0].size())
+        values = number(layout[0].size())
         shape = tuple(product(m) for m in modes(_shape_of(self.tiler)))
         order = _shaped(right_inverse(self.tv), shape)
         of_value = _quotient(order, self.size * values)  # (m,n) -> which group of V values of its thread
@@ -162,9 +162,11 @@ class ThrCopy:
 
     def __post_init__(self) -> None:
         if not 0 <= self.thr_idx < self.tiled_copy.size:
-            raise LayoutError(f"the copy has threads 0 to {self.tiled_copy.size - 1}, there is no thread {self.thr_idx}")
+            raise LayoutError(
+                f"the copy has threads 0 to {self.tiled_copy.size - 1}, there is no thread {self.thr_idx}"
+            )
 
-    def partition_S(self, tensor: Partitioned) -> ComposedLayout:  # noqa: N802 - CuTe's name
+    def partition_S(self, tensor: Partitioned) -> ComposedLayout:
         """What this thread reads of a tensor: ((atom's values, more), rest of M, rest of N...).
 
         >>> from layoutlab.tv.instructions import make_copy_atom
@@ -178,7 +180,7 @@ class ThrCopy:
         """
         return self._partition(tensor, self.tiled_copy.atom.src)
 
-    def partition_D(self, tensor: Partitioned) -> ComposedLayout:  # noqa: N802 - CuTe's name
+    def partition_D(self, tensor: Partitioned) -> ComposedLayout:
         """What this thread writes of a tensor."""
         return self._partition(tensor, self.tiled_copy.atom.dst)
 
@@ -188,8 +190,35 @@ class ThrCopy:
 
     def _partition(self, tensor: Partitioned, side: Layout) -> ComposedLayout:
         cut = divided(outer_of(tensor), self.tiled_copy.tiler, "copy")
-        threads, values = _threads_values(self.tiled_copy, side, cut.tile)
+        try:
+            threads, values = _threads_values(self.tiled_copy, side, cut.tile)
+        except LayoutError as why:
+            part = f"one thread's part of {outer_of(tensor)}{self._hint(tensor, side)}"
+            raise LayoutError(f"no layout is {part}: {why}") from None
         return thread_part(tensor, self.thr_idx, threads, values, cut.rest)
+
+    def _hint(self, tensor: Partitioned, side: Layout) -> str:
+        """Which mode's runs are too long to be dealt out, and how long ones fit."""
+        layout = outer_of(tensor)
+        for mode, part in enumerate(layout):
+            first = coalesce(part).leaves()[0][0]
+            fitting = number(first) // 2
+            while fitting > 1:
+                if self._fits(layout, mode, fitting, side):
+                    return f"; its mode {mode} runs {first} elements and jumps, runs of {fitting} would fit"
+                fitting //= 2
+        return ""
+
+    def _fits(self, layout: Layout, mode: int, run: int, side: Layout) -> bool:
+        """Whether the copy deals out a tensor of this shape whose one mode jumps after each run."""
+        size, far = number(layout[mode].size()), number(layout.size()) + 1
+        jumping = Layout((run, size // run), (far, far * far))
+        others = [jumping if i == mode else Layout(part.size(), far**3 * (i + 1)) for i, part in enumerate(layout)]
+        try:
+            _threads_values(self.tiled_copy, side, divided(make_layout(*others), self.tiled_copy.tiler, "copy").tile)
+        except LayoutError:
+            return False
+        return True
 
 
 def _threads_values(copy: TiledCopy, side: Layout, tile: Layout) -> tuple[Layout, Layout]:
@@ -215,7 +244,7 @@ def make_layout_tv(thr_layout: Layout, val_layout: Layout) -> tuple[tuple[int, .
     """
     together = raked_product(thr_layout, val_layout)
     tv = _shaped(right_inverse(together), (thr_layout.size(), val_layout.size()))
-    return tuple(_number(m.size()) for m in together), tv
+    return tuple(number(m.size()) for m in together), tv
 
 
 def make_tiled_copy(atom: CopyAtom, layout_tv: Layout, tiler_mn: Tiler) -> TiledCopy:
@@ -227,7 +256,7 @@ def make_tiled_copy(atom: CopyAtom, layout_tv: Layout, tiler_mn: Tiler) -> Tiled
     layoutlab.errors.LayoutError: TV layout (32,4):(4,1) leaves the tile (4:1,16:1) of 64 elements: T16 V0 is given \
 number 64. It has to give coordinates of the tile, the first mode fastest; memory offsets belong to make_cotiled_copy
     """
-    return TiledCopy(_tiler(tiler_mn), layout_tv, atom)
+    return TiledCopy(sized_tiler(tiler_mn), layout_tv, atom)
 
 
 def make_tiled_copy_tv(atom: CopyAtom, thr_layout: Layout, val_layout: Layout) -> TiledCopy:
@@ -260,12 +289,12 @@ def make_cotiled_copy(atom: CopyAtom, atom_layout_tv: Layout, data_layout: Layou
     return TiledCopy(tiler, composition(left_inverse(tile), coords), atom)
 
 
-def make_tiled_copy_S(atom: CopyAtom, tiled_copy: TiledCopy) -> TiledCopy:  # noqa: N802 - CuTe's name
+def make_tiled_copy_S(atom: CopyAtom, tiled_copy: TiledCopy) -> TiledCopy:
     """A copy by another instruction whose registers are another copy's source."""
     return TiledCopy(tiled_copy.tiler, tiled_copy.layout_src_tv_tiled, atom)
 
 
-def make_tiled_copy_D(atom: CopyAtom, tiled_copy: TiledCopy) -> TiledCopy:  # noqa: N802 - CuTe's name
+def make_tiled_copy_D(atom: CopyAtom, tiled_copy: TiledCopy) -> TiledCopy:
     """A copy by another instruction whose registers are another copy's destination: what stores what was loaded.
 
     >>> from layoutlab.tv.instructions import make_copy_atom
@@ -340,17 +369,19 @@ def _check_tile(copy: TiledCopy) -> None:
 
 def _check_offsets(offsets: Layout, coords: Layout, data: Layout) -> None:
     """Refuses offsets that the data layout does not go to."""
-    there = composition(data, coords)
-    for i in range(_number(offsets.size())) if there != offsets else ():
-        if there(i) != offsets(i):
-            t, v = i % _number(offsets[0].size()), i // _number(offsets[0].size())
+    there, size = composition(data, coords), number(data.size())
+    if coalesce(there) == coalesce(offsets) and number(coords.cosize()) <= size:
+        return
+    for i in range(number(offsets.size())):
+        if coords(i) >= size or there(i) != offsets(i):
+            t, v = i % number(offsets[0].size()), i // number(offsets[0].size())
             raise LayoutError(f"T{t} V{v} is given offset {offsets(i)}, which {data} does not have")
 
 
-def _tiler(tiler: Tiler) -> Tiler:
+def sized_tiler(tiler: Tiler) -> Tiler:
     """The tiler with a layout for each size: as CuTe DSL prints it."""
     if isinstance(tiler, tuple):
-        return tuple(map(_tiler, tiler))
+        return tuple(map(sized_tiler, tiler))
     return Layout(tiler, 0 if tiler == 1 else 1) if isinstance(tiler, int) else tiler
 
 
@@ -364,9 +395,7 @@ def _quotient(layout: Layout, unit: int) -> Layout:
     def leaf(shape: int, stride: int) -> Layout:
         below = unit // stride if stride and stride < unit else 1
         if stride and (max(unit, stride) % min(unit, stride) or max(shape, below) % min(shape, below)):
-            raise LayoutError(
-                f"values of {unit} cannot be taken together: {layout} steps by {stride}, {shape} times"
-            )
+            raise LayoutError(f"values of {unit} cannot be taken together: {layout} steps by {stride}, {shape} times")
         left = shape // below if below < shape else 1
         return Layout(left, max(1, stride // unit) if left > 1 and stride else 0)
 
@@ -380,9 +409,3 @@ def _shape_of(tiler: Tiler) -> Any:
 def _shaped(layout: Layout, shape: Any) -> Layout:
     """The same function of flat indices, with this shape."""
     return composition(layout, Layout(shape))
-
-
-def _number(x: Any) -> int:
-    if not isinstance(x, int):
-        raise LayoutError(f"the size {x} is known at run time only")
-    return x

@@ -35,11 +35,22 @@ def make_tmem_copy(atom: CopyAtom, tmem_tensor: Partitioned) -> TiledCopy:
         raise LayoutError(f"{atom.value_type} copy of {atom.threads} threads is no tcgen05 load or store")
     op, bits, layout = atom.op, _bits(atom), outer_of(tmem_tensor)
     lane = LANE_COLUMNS * WORD_BITS // bits
+    _check_lanes(op, layout, lane)
     op.steps(_columns(op, bits, layout, lane))
     threads = Layout((WARP_LANES, LANES // WARP_LANES), (0, WARP_LANES * lane))
     along = op.tile(bits)[1]
     values = coalesce(Layout((along, op.lanes), (WORD_BITS // bits if op.packed else 1, lane)))
     return make_cotiled_copy(atom, make_layout(threads, values), layout)
+
+
+def _check_lanes(op: TmemAtom, layout: Layout, lane: int) -> None:
+    """Refuses a tensor that lies in fewer lanes of a warp than the instruction takes."""
+    beside = next((extent for extent, stride in layout.leaves() if stride == lane and extent > 1), 1)
+    if isinstance(beside, int) and beside < op.lanes:
+        raise LayoutError(
+            f"{op} takes {op.lanes} lanes of each warp, and {layout} has {beside} beside each other: "
+            "16x64b, 16x128b, 16x256b and 16x32bx2 take 16"
+        )
 
 
 def _columns(op: TmemAtom, bits: int, layout: Layout, lane: int) -> int:

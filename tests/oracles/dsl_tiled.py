@@ -14,7 +14,10 @@ os.environ.update(CUTE_DSL_ARCH=sys.argv[1], CUTE_DSL_DRYRUN="1")
 import cutlass
 import cutlass.cute as cute
 from cutlass.cute.nvgpu import OperandMajorMode, cpasync, tcgen05, warp, warpgroup
+from cutlass.tensor_utils import LayoutEnum
+from cutlass.utils import blackwell_helpers, hopper_helpers
 
+MAJORS = {"row": LayoutEnum.ROW_MAJOR, "col": LayoutEnum.COL_MAJOR}
 TYPES = {
     "f16": cutlass.Float16, "bf16": cutlass.BFloat16, "f32": cutlass.Float32, "tf32": cutlass.TFloat32,
     "f8E4M3FN": cutlass.Float8E4M3FN, "e4m3": cutlass.Float8E4M3FN, "e5m2": cutlass.Float8E5M2,
@@ -83,14 +86,31 @@ def wgmma(n, ab, cd, a_from="smem"):
     return warpgroup.MmaF16BF16Op(TYPES[ab], TYPES[cd], (64, n, 16), source, K, K)
 
 
-def tcgen05_mma(m, n, bits=16, cta_group=1, a_from="smem"):
+def tcgen05_mma(m, n, bits=16, cta_group=1, a_from="smem", accumulator="f32"):
     group = tcgen05.CtaGroup(cta_group)
     source = tcgen05.OperandSource.TMEM if a_from == "tmem" else tcgen05.OperandSource.SMEM
     if bits == 32:
         return tcgen05.MmaTF32Op((m, n, 8), group, source, K, K)
     if bits == 8:
         return tcgen05.MmaF8F6F4Op(TYPES["e4m3"], TYPES["e4m3"], TYPES["f32"], (m, n, 32), group, source, K, K)
-    return tcgen05.MmaF16BF16Op(TYPES["bf16"], TYPES["f32"], (m, n, 16), group, source, K, K)
+    return tcgen05.MmaF16BF16Op(TYPES["f16"], TYPES[accumulator], (m, n, 16), group, source, K, K)
+
+
+def get_smem_store_op(major, stored, loaded, load):
+    return blackwell_helpers.get_smem_store_op(MAJORS[major], TYPES[stored], TYPES[loaded], load)
+
+
+def sm90_get_smem_store_op(major, stored, loaded):
+    return hopper_helpers.sm90_get_smem_store_op(MAJORS[major], TYPES[stored], TYPES[loaded])
+
+
+def compute_tile_shape_or_override(shape, kind, *options):
+    return hopper_helpers.compute_tile_shape_or_override(shape, TYPES[kind], *options)
+
+
+def fragment(mma, operand, shape, bits=32):
+    """The layout of an operand's fragment; `bits` belongs to the MMA here."""
+    return getattr(mma, f"make_fragment_{operand}")(shape).layout
 
 
 NAMES = {
@@ -103,6 +123,10 @@ NAMES = {
     "I": cute.make_identity_tensor,
     "make_copy_atom": make_copy_atom,
     "make_tmem_copy": tcgen05.make_tmem_copy,
+    "get_smem_store_op": get_smem_store_op,
+    "sm90_get_smem_store_op": sm90_get_smem_store_op,
+    "compute_tile_shape_or_override": compute_tile_shape_or_override,
+    "fragment": fragment,
     "mma_atom": cute.make_mma_atom,
     "mma_sync": mma_sync,
     "wgmma": wgmma,

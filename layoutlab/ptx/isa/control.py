@@ -124,7 +124,7 @@ def _nothing(f: Frame) -> None:
 
 @instruction(
     "fence .order:acq_rel|sc|acquire|release? .scope:cta|cluster|gpu|sys", "membar .scope:cta|gl|sys",
-    "fence.proxy.async .space:global|shared::cta|shared::cluster?", "fence.proxy.alias", "fence.proxy.async.generic "
+    "fence.proxy.alias", "fence.proxy.async.generic "
     ".order:acquire|release .sync_restrict::shared::cta|sync_restrict::shared::cluster? .scope:cta|cluster?",
     "fence.mbarrier_init.release.cluster", "fence.mbarrier_init.release .cluster",
     "fence.proxy.tensormap::generic .order:acquire|release .scope:cta|cluster|gpu|sys",
@@ -134,6 +134,11 @@ def _nothing(f: Frame) -> None:
 )  # fmt: skip
 def _no_operation(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
     return _nothing
+
+
+@instruction("fence.proxy.async .space:global|shared::cta|shared::cluster?")
+def _proxy_fence(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
+    return lambda f: f.wave.note_fence(f)
 
 
 @instruction("call .uni?")

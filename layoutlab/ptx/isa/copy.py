@@ -48,12 +48,14 @@ def _cp_async(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
             wanted = f.select(f.u32[actual]).ravel().astype(np.int64)
         elif has_ignore:
             wanted = np.where(f.select(f.p[ignore]).ravel(), 0, count)
-        threads, cta = f.select(f.thread).ravel(), f.select(f.cta).ravel()
+        threads, cta, slots = (f.select(x).ravel() for x in (f.thread, f.cta, f.slot))
         wave = f.wave
         check_spans(wave, at, count, ins)
 
         def copy_lanes(lanes: Any) -> None:
-            _copy_threads(wave, ins, at[lanes], start[lanes], wanted[lanes], cta[lanes], threads[lanes], count)
+            _copy_threads(
+                wave, ins, at[lanes], start[lanes], wanted[lanes], cta[lanes], threads[lanes], slots[lanes], count
+            )
 
         if wave.asynchronous.eager:
             copy_lanes(slice(None))
@@ -75,7 +77,15 @@ def check_spans(wave: Wave, at: Array, size: int, ins: Instruction) -> None:
 
 
 def _copy_threads(
-    wave: Wave, ins: Instruction, at: Array, start: Array, wanted: Array, cta: Array, threads: Array, count: int
+    wave: Wave,
+    ins: Instruction,
+    at: Array,
+    start: Array,
+    wanted: Array,
+    cta: Array,
+    threads: Array,
+    slots: Array,
+    count: int,
 ) -> None:
     memory = wave.services.memory
     flat = at + cta * wave.shared.stride
@@ -92,6 +102,7 @@ def _copy_threads(
     spread = flat[:, None] + np.arange(count)
     wave.shared.bytes[spread] = data
     wave.shared.written[spread] = 1
+    wave.note_stores(flat, slots)
     if wave.services.provenance is not None:
         wave.services.provenance.shared_store(ins, flat, threads, data)
 
@@ -202,9 +213,26 @@ def store_shared(wave: Wave, ins: Instruction, cta: int, at: int, data: Array) -
     """Bytes that an asynchronous unit writes to shared memory."""
     wave.shared.window(cta)[at : at + len(data)] = data
     wave.shared.window_flags(cta)[at : at + len(data)] = 1
+    first = (cta * wave.shared.stride + at) >> 4
+    wave.shared.stored_at[first : first + len(data) // 16] = 0
     if wave.services.provenance is not None:
         start = cta * wave.shared.stride + at
         wave.services.provenance.shared_fill(ins, np.arange(start, start + len(data)))
+
+
+def note_unfenced(wave: Wave, ins: Instruction, cta: int, chunks: Array, issuer: int, what: str) -> None:
+    """Report shared bytes, given by 16-byte chunks of the window, that a thread stored without a proxy fence since."""
+    flat = chunks + cta * (wave.shared.stride >> 4)
+    missing = wave.unfenced(flat, issuer)
+    if np.count_nonzero(missing):
+        first = flat.ravel()[np.flatnonzero(missing.ravel())[0]]
+        thread = int(wave.thread.reshape(-1)[wave.shared.stored_by[first]])
+        byte = int(first) * 16 % wave.shared.stride
+        wave.services.findings.add(
+            "no proxy fence", ins,
+            f"{what} of CTA {cta} reads shared byte {byte}, which thread {thread} stored without a "
+            "fence.proxy.async since",
+        )  # fmt: skip
 
 
 def note_unwritten(wave: Wave, ins: Instruction, cta: int, at: Array, what: str) -> None:
@@ -231,12 +259,14 @@ def _bulk_store(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
     def run(f: Frame) -> None:
         units, wave = f.wave.asynchronous, f.wave
         lists = [x.ravel().tolist() for x in (target(f), source(f), f.select(f.cta))]
+        issuers = f.select(f.slot).ravel().tolist()
         sizes = f.select(f.u32[size]).ravel().tolist()
         for i, (at, start, cta, n) in enumerate(zip(*lists, sizes, strict=True)):
             _check_bulk(at, start, n, ins)
             wave.shared.check_span(start, start + n, ins.opcode)
 
-            def work(at: int = at, start: int = start, cta: int = cta, n: int = n) -> None:
+            def work(at: int = at, start: int = start, cta: int = cta, n: int = n, issuer: int = issuers[i]) -> None:
+                note_unfenced(wave, ins, cta, np.arange(start >> 4, (start + n) >> 4), issuer, ins.opcode)
                 note_unwritten(wave, ins, cta, np.arange(start, start + n), ins.opcode)
                 data = wave.shared.window(cta)[start : start + n]
                 out = wave.services.memory.read(at, n)

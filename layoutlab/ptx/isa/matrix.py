@@ -82,6 +82,7 @@ def _stmatrix(d: Decoder, ins: Instruction, q: Qualifiers) -> Decoded:
         shared = f.wave.shared
         shared.words[2][at >> 1] = halves
         shared.flags[2][at >> 1] = 0x0101
+        f.wave.note_stores(at, np.broadcast_to(f.slot[rows][:, None, :, None], at.shape))
         record = f.wave.services.provenance
         if record is not None:
             threads = np.broadcast_to(f.thread[rows][:, None, :, None], at.shape)

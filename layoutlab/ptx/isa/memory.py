@@ -145,6 +145,7 @@ class SharedSpace(Space):
         whole = _ALL_WRITTEN[width]
         for k in range(len(values)):
             flags[index + k] = whole
+        f.wave.note_stores(index * width, f.select(f.slot))
         record = f.wave.services.provenance
         if record is not None:
             words = [np.broadcast_to(value, index.shape).astype(WORD_TYPES[width]).ravel() for value in values]

@@ -16,6 +16,7 @@ import numpy as np
 from layoutlab.ptx import rules
 from layoutlab.ptx.decode import Decoder
 from layoutlab.ptx.formats import decode
+from layoutlab.ptx.isa.copy import note_unfenced
 from layoutlab.ptx.isa.mbarrier import shared_address
 from layoutlab.ptx.isa.memory import address
 from layoutlab.ptx.memory import WINDOW_MASK, AccessError
@@ -409,7 +410,7 @@ def element_bytes_at(chunks: Array, rows: int, depth: int, size: int, mn_major: 
 
 def read_operand(
     wave: Wave, ins: Instruction, cta: int, desc: MatrixDescriptor, rows: int, kind: str, size: int, depth: int,
-    mn_major: bool, name: str,
+    mn_major: bool, name: str, issuer: int,
 ) -> Array:  # fmt: skip
     """An operand's values as float32 (rows, depth), read from shared memory; reports bytes that nobody wrote."""
     if desc.swizzle_code == 1 and not mn_major:
@@ -425,6 +426,7 @@ def read_operand(
             _note_unwritten_operand(wave, ins, cta, chunks, name)
         else:
             wave.operands_written.add(known)
+    note_unfenced(wave, ins, cta, index, issuer, f"{ins.opcode}: operand {name}")
     raw = wave.shared.window(cta).view(np.complex128)[index].view(np.uint8)
     record = wave.services.provenance
     if record is not None:
@@ -539,12 +541,12 @@ def _mma(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
         wave = f.wave
         d_list = target(f).ravel().tolist()
         a_list = (a_at(f) if a_at is not None else f.select(f.u64[a_slot])).ravel().tolist()
-        lists = [f.select(x).ravel().tolist() for x in (f.u64[b_slot], f.u32[i_slot], f.p[enable], f.cta)]
+        lists = [f.select(x).ravel().tolist() for x in (f.u64[b_slot], f.u32[i_slot], f.p[enable], f.cta, f.slot)]
         masks = [f.select(f.u32[s]).ravel().tolist() for s in disabled]
-        for j, (d_at, a, b, idesc, enabled, cta) in enumerate(zip(d_list, a_list, *lists, strict=True)):
+        for j, (d_at, a, b, idesc, enabled, cta, issuer) in enumerate(zip(d_list, a_list, *lists, strict=True)):
             work = _Multiply(
                 wave, ins, cta, kind, d_at, a, a_in_tmem, b, idesc, bool(enabled) != enable_negated, scale,
-                tuple(m[j] for m in masks),
+                tuple(m[j] for m in masks), issuer,
             )  # fmt: skip
             wave.asynchronous.submit(("tcgen05", cta), work.run, ins)
 
@@ -556,20 +558,30 @@ class _Multiply:
 
     def __init__(
         self, wave: Wave, ins: Instruction, cta: int, kind: str, d_at: int, a: int, a_in_tmem: bool, b: int, idesc: int,
-        enabled: bool, scale: int, disabled: tuple[int, ...],
+        enabled: bool, scale: int, disabled: tuple[int, ...], issuer: int,
     ) -> None:  # fmt: skip
         self.wave, self.ins, self.cta, self.d_at, self.a, self.a_in_tmem = wave, ins, cta, d_at, a, a_in_tmem
         self.shape = instruction_descriptor(idesc, kind, ins.line)
         self.depth = 32 // self.shape.a[1]
         self.b = matrix_descriptor(b, ins, 1)
         self.a_desc = None if a_in_tmem else matrix_descriptor(a, ins, 1)
-        self.enabled, self.scale, self.disabled = enabled, scale, disabled
+        self.enabled, self.scale, self.disabled, self.issuer = enabled, scale, disabled, issuer
 
     def run(self) -> None:
         shape = self.shape
         left = self._a()
         right = read_operand(
-            self.wave, self.ins, self.cta, self.b, shape.n, shape.b[0], shape.b[1], self.depth, shape.b_mn_major, "B"
+            self.wave,
+            self.ins,
+            self.cta,
+            self.b,
+            shape.n,
+            shape.b[0],
+            shape.b[1],
+            self.depth,
+            shape.b_mn_major,
+            "B",
+            self.issuer,
         )
         product = multiply(left, right)
         if shape.negate_a != shape.negate_b:
@@ -582,7 +594,7 @@ class _Multiply:
             return self._a_from_tmem()
         return read_operand(
             self.wave, self.ins, self.cta, self.a_desc, shape.m, shape.a[0], shape.a[1], self.depth, shape.a_mn_major,
-            "A",
+            "A", self.issuer,
         )  # fmt: skip
 
     def _a_from_tmem(self) -> Array:

@@ -15,7 +15,7 @@ import numpy as np
 
 from layoutlab.ptx import rules
 from layoutlab.ptx.decode import Decoder
-from layoutlab.ptx.isa.copy import _bulk_queue, note_unwritten, reduce_bytes
+from layoutlab.ptx.isa.copy import _bulk_queue, note_unfenced, note_unwritten, reduce_bytes
 from layoutlab.ptx.isa.memory import address
 from layoutlab.ptx.memory import PARAM_BASE, WINDOW_MASK, AccessError
 from layoutlab.ptx.parse import Instruction, PtxError, Vec
@@ -183,6 +183,7 @@ def _store_box(wave: Wave, ins: Instruction, cta: int, at: int, box: Box) -> Non
     data = box.gather(wave).reshape(-1).view(np.complex128)  # complex128 moves 16 bytes at a time
     wave.shared.window(cta).view(np.complex128)[chunks] = data
     wave.shared.window_flags(cta).view(np.complex128)[chunks] = _WRITTEN
+    wave.shared.stored_at[chunks + cta * (wave.shared.stride >> 4)] = 0  # the async proxy's own bytes need no fence
     record = wave.services.provenance
     if record is not None:
         locations = _byte_locations(box, at)
@@ -219,30 +220,38 @@ def _store(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
 
     def run(f: Frame) -> None:
         units, wave = f.wave.asynchronous, f.wave
-        lists = [x.ravel().tolist() for x in (source(f), pointer(f), f.select(f.cta), f.select(f.thread))]
-        for i, (at, where, cta, thread, place) in enumerate(zip(*lists, coordinates(f), strict=True)):
+        lists = [x.ravel().tolist() for x in (source(f), pointer(f), f.select(f.cta), f.select(f.slot))]
+        done: set[tuple[int, ...]] = set()  # stores that several lanes issue alike and at once change nothing further
+        for i, (at, where, cta, issuer, place) in enumerate(zip(*lists, coordinates(f), strict=True)):
+            if not op and units.eager:
+                same = (at, where, cta, *place)
+                if same in done:
+                    continue
+                done.add(same)
             if min(place) < 0:
                 # Recorded on an H200: an illegal instruction.
                 raise PtxError(f"{ins.opcode}: a store at negative coordinates {tuple(place)}", ins.line)
             box = Box(read_map(wave, where, ins), place, ins)
             _check_shared(wave, at, box, ins)
 
-            def work(at: int = at, cta: int = cta, box: Box = box, thread: int = thread) -> None:
-                _read_box(wave, ins, cta, at, box, op, thread)
+            def work(at: int = at, cta: int = cta, box: Box = box, issuer: int = issuer) -> None:
+                _read_box(wave, ins, cta, at, box, op, issuer)
 
             units.submit(_bulk_queue(f, i), work, ins)
 
     return run
 
 
-def _read_box(wave: Wave, ins: Instruction, cta: int, at: int, box: Box, op: str, thread: int) -> None:
+def _read_box(wave: Wave, ins: Instruction, cta: int, at: int, box: Box, op: str, issuer: int) -> None:
     record = wave.services.provenance
     if record is not None:
         elements = _element_locations(box, _byte_locations(box, at))
+        thread = int(wave.thread.reshape(-1)[issuer])
         record.read("tma.store", "shared", cta, thread, ins, elements, record.shared_writers(cta, elements))
     if box.empty:
         return
     chunks = box.chunks(at)
+    note_unfenced(wave, ins, cta, chunks, issuer, ins.opcode)
     flags = wave.shared.window_flags(cta).view(np.complex128)[chunks].view(np.uint64)
     if (flags != _ALL_WRITTEN).any():
         note_unwritten(wave, ins, cta, _byte_locations(box, at)[box.inside], ins.opcode)

@@ -55,15 +55,16 @@ def _mma(d: Decoder, ins: Instruction, q: Qualifiers) -> Decoded:
     def run(f: Frame) -> None:
         wave = f.wave
         for cta, rows in _warpgroups(f):
+            issuer = int(f.slot[rows[0], 0])
             if from_registers:
                 left = _a_from_registers(f, rows, a_slots, q["a"], size, depth)
             else:
                 bits = f.value(f.u64[a_desc], rows[0], 0)
                 left = read_operand(wave, ins, cta, matrix_descriptor(bits, ins, None), 64, q["a"], size, depth,
-                                    a_transposed, "A")  # fmt: skip
+                                    a_transposed, "A", issuer)  # fmt: skip
             bits = f.value(f.u64[b], rows[0], 0)
             right = read_operand(wave, ins, cta, matrix_descriptor(bits, ins, None), n, q["b"], size, depth,
-                                 b_transposed, "B")  # fmt: skip
+                                 b_transposed, "B", issuer)  # fmt: skip
             product = multiply(left, right) * (scale_a * scale_b)
             by_thread = product.reshape(4, 16, n)[:, place[0], place[1]]  # (warp, thread, value)
             enabled = bool(f.p[scale_d][rows[0], 0] if f.p[scale_d].shape == f.shape else f.p[scale_d][0, 0]) != negated

@@ -1,0 +1,161 @@
+"""Tracing: kernels known right are proved, each planted change of them is found, and what is not seen is not judged.
+
+The kernels are this project's own; their faults are settings of the P handoff kernel, whose right and wrong variants a
+replay of their PTX has told apart (tests/test_kernel_replay.py), and edits of the attention kernel's source.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from layoutlab.cli import main
+from layoutlab.tracing import Trace, probe
+from layoutlab.tracing.judge import judge
+from layoutlab.tracing.pointers import _tensor_text
+
+ROOT = Path(__file__).parent.parent
+SCRIPT = """
+def attention(**settings):
+    from layoutlab.kernels.attention_config import AttentionConfig
+    from layoutlab.kernels.attention_host import compile_attention
+    compile_attention(AttentionConfig(**settings))
+
+def p(**settings):
+    from layoutlab.kernels.p_handoff import compile_kernel
+    from layoutlab.kernels.p_settings import PSettings
+    compile_kernel(PSettings.parse({key: str(value) for key, value in settings.items()}))
+
+def nothing():
+    pass
+"""
+
+
+@pytest.fixture
+def traced(tmp_path: Path, capsys: pytest.CaptureFixture[str]):  # type: ignore[no-untyped-def]
+    script = tmp_path / "kernels_of_mine.py"
+    script.write_text(SCRIPT)
+
+    def trace(entry: str, *options: str):  # type: ignore[no-untyped-def]
+        status = main(["trace", f"{script}:{entry}", "--json", *options])
+        captured = capsys.readouterr()
+        return status, json.loads(captured.out)
+
+    return trace
+
+
+def test_the_attention_kernel_is_proved(traced) -> None:  # type: ignore[no-untyped-def]
+    status, answer = traced("attention", "--set", "head_dim=64", "--set", "dtype=f16", "--allow", "unsupported")
+    rows = {(r["writer"], r["reader"]): r for r in answer["rows"]}
+    assert status == 0 and answer["counts"]["refuted"] == 0 and answer["failures"] == []
+    smem = [r for r in answer["rows"] if r["verdict"] == "proved"]
+    assert {r["reader"] for r in smem} >= {"qk_mma.make_fragment_A(sQ)", "pv_mma.make_fragment_B(sV)"} and len(
+        rows
+    ) >= 5
+
+
+@pytest.mark.parametrize("store", ["composition", "tiled_copy_d"])
+@pytest.mark.parametrize(
+    ("setting", "first"),
+    [
+        ("write_swizzle=absolute", None),
+        ("write_swizzle=none", "T1 V0 (m=1, k=0) writes byte 128; the MMA reads that element at byte 144"),
+        ("write_swizzle=elements", "T1 V0 (m=1, k=0) writes byte 128; the MMA reads that element at byte 144"),
+        ("k_order=021", "T0 V16 (m=0, k=16) writes byte 16384; the MMA reads that element at byte 32"),
+        ("kv=64", None),
+        ("dtype=e4m3", None),
+    ],
+)
+def test_a_wrong_swizzle_or_order_of_p_is_found(traced, store: str, setting: str, first: str | None) -> None:  # type: ignore[no-untyped-def]
+    status, answer = traced("p", "--set", f"store={store}", "--set", setting, "--allow", "unsupported")
+    (row,) = [r for r in answer["rows"] if "make_fragment_A(sP)" in r["reader"]]
+    assert (status, row["verdict"]) == ((0, "proved") if first is None else (1, "refuted"))
+    assert first is None or first in row["why"]
+    if first is None:
+        assert "conflict-free" in row["cost"]
+
+
+@pytest.mark.parametrize("store", ["coordinate", "tiled_copy_c"])
+def test_what_cannot_be_judged_is_unsupported(traced, store: str) -> None:  # type: ignore[no-untyped-def]
+    status, answer = traced("p", "--set", f"store={store}")
+    (row,) = [r for r in answer["rows"] if "make_fragment_A(sP)" in r["reader"]]
+    assert status == 3 and row["verdict"] == "unsupported" and row["why"]
+
+
+def test_a_file_that_compiles_nothing(traced) -> None:  # type: ignore[no-untyped-def]
+    status, answer = traced("nothing", "--allow", "unsupported")
+    assert status == 3 and answer["rows"] == []
+
+
+def test_a_trace_is_saved_drawn_and_judged_again(tmp_path: Path, traced, capsys: pytest.CaptureFixture[str]) -> None:  # type: ignore[no-untyped-def]
+    saved, graph = tmp_path / "t.json", tmp_path / "t.gv"
+    options = ["--set", "store=composition", "--set", "write_swizzle=none", "--save", str(saved), "-o", str(graph)]
+    _, answer = traced("p", *options)
+    assert "REFUTED" in graph.read_text() and "pv_mma" in saved.read_text()
+    assert main(["trace", str(saved), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["rows"] == answer["rows"]
+    names = Trace.read(json.loads(saved.read_text())).layouts
+    assert names["multiply.tOrP"].endswith("o (1,1,(4,2),1):(0,0,(2,1024),0)>") and len(names) > 40
+
+
+def test_a_probe_without_a_trace_does_nothing() -> None:
+    probe("sP", "(4,2):(1,4)")
+
+
+def test_types_are_read_as_tensors() -> None:
+    text = _tensor_text('!cute.memref<bf16, smem, align<1024>, S<3,4,3>, "((128,16),1):((64,1),0)">')
+    assert text == "tensor<ptr<bf16, smem, align<1024>, S<3,4,3>> o ((128,16),1):((64,1),0)>"
+
+
+def test_refusals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trace", str(tmp_path / "none.py")]) == 2
+    assert "there is no file" in capsys.readouterr().err
+    (tmp_path / "x.py").write_text("def f(): raise ValueError('so')\n")
+    assert main(["trace", f"{tmp_path / 'x.py'}:g"]) == 2 and "has no callable g" in capsys.readouterr().err
+    assert main(["trace", f"{tmp_path / 'x.py'}:f"]) == 3 and "ended with ValueError" in capsys.readouterr().out
+
+
+def access(role: str, layout: str, *, name: str = "s", offset: int = 0, kind: str = "copy", swizzle: str = "S<3,4,3>"):  # type: ignore[no-untyped-def]
+    """An access as a recording would hold it."""
+    from layoutlab.tracing import Access
+
+    inner = f", {swizzle}" if swizzle else ""
+    return Access(
+        role=role, kind=kind, call="partition_D" if role == "writes" else "partition_S", space="smem",
+        tensor=f"tensor<ptr<bf16, smem, align<1024>{inner}> o {layout}>", tensor_name=name, by_name="c", result="",
+        root=0, root_text="", offset_bits=offset, via=(), why="", view="",
+        texts={"tv": "((8,16),8):((128,1),16)", "tiler": "(16:1, 64:1)"}, function="f", place="f.py:1",
+    )  # fmt: skip
+
+
+ROW, COLUMN = "(64,64):(64,1)", "(64,64):(1,64)"
+
+
+@pytest.mark.parametrize(
+    ("accesses", "verdicts"),
+    [
+        ([access("writes", ROW), access("reads", ROW)], ["proved"]),
+        ([access("writes", ROW), access("reads", ROW, swizzle="")], ["refuted"]),
+        ([access("writes", ROW), access("reads", ROW, swizzle="S<2,4,3>")], ["refuted"]),
+        ([access("writes", ROW), access("reads", ROW, offset=1024 * 8)], ["refuted"]),
+        ([access("writes", ROW), access("reads", "(64,64):(72,1)")], ["refuted"]),
+        # far away from each other: not one tile
+        ([access("writes", ROW), access("reads", ROW, offset=8192 * 8)], ["unsupported", "unsupported"]),
+        # the same bytes as its transpose: nobody is accused
+        ([access("writes", ROW), access("reads", COLUMN)], ["proved"]),
+        # other extents
+        ([access("writes", ROW), access("reads", "(32,64):(64,1)")], ["unsupported", "unsupported"]),
+        # the memory is used again, with another swizzle, by a pair that agrees
+        (
+            [access("writes", ROW), access("reads", ROW), access("writes", ROW, name="o", swizzle=""),
+             access("reads", ROW, name="o", swizzle="")],
+            ["proved", "proved"],
+        ),
+        ([access("reads", ROW)], ["unsupported"]),
+        ([access("writes", "(64,?):(?,1)"), access("reads", ROW)], ["unsupported", "unsupported"]),
+    ],
+)  # fmt: skip
+def test_who_belongs_to_whom(accesses, verdicts: list[str]) -> None:  # type: ignore[no-untyped-def]
+    assert [row.verdict for row in judge(Trace("t", list(accesses)))] == verdicts
