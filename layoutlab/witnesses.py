@@ -35,6 +35,9 @@ FACTS: dict[str, dict[str, int]] = {
     "tiled MMAs": {"CuTe DSL": 601},
     "fragments": {"CuTe DSL": 168},
     "copies of operands, retile": {"CuTe DSL": 576},
+    "tcgen05.ld, st over an accumulator": {"CuTe DSL": 116},
+    "operands that TMA loads": {"CuTe DSL": 60},
+    "staging of an epilogue": {"CuTe DSL": 12},
     "shared-memory wavefronts": {"H200": 2241},
 }
 """fact -> witness -> cases compared, all of which agree."""
