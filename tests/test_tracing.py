@@ -14,7 +14,7 @@ import pytest
 from layoutlab.cli import main
 from layoutlab.tracing import Trace, probe
 from layoutlab.tracing.judge import judge
-from layoutlab.tracing.pointers import _tensor_text
+from layoutlab.tracing.pointers import tensor_text
 
 ROOT = Path(__file__).parent.parent
 SCRIPT = """
@@ -97,7 +97,7 @@ def test_a_trace_is_saved_drawn_and_judged_again(tmp_path: Path, traced, capsys:
     assert main(["trace", str(saved), "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["rows"] == answer["rows"]
     names = Trace.read(json.loads(saved.read_text())).layouts
-    assert names["multiply.tOrP"].endswith("o (1,1,(4,2),1):(0,0,(2,1024),0)>") and len(names) > 40
+    assert names["multiply.tOrP"].endswith("smem_desc o (1,1,(4,2),1):(0,0,(2,1024),0)>") and len(names) > 40
 
 
 def test_a_probe_without_a_trace_does_nothing() -> None:
@@ -105,7 +105,7 @@ def test_a_probe_without_a_trace_does_nothing() -> None:
 
 
 def test_types_are_read_as_tensors() -> None:
-    text = _tensor_text('!cute.memref<bf16, smem, align<1024>, S<3,4,3>, "((128,16),1):((64,1),0)">')
+    text = tensor_text('!cute.memref<bf16, smem, align<1024>, S<3,4,3>, "((128,16),1):((64,1),0)">')
     assert text == "tensor<ptr<bf16, smem, align<1024>, S<3,4,3>> o ((128,16),1):((64,1),0)>"
 
 

@@ -447,7 +447,7 @@ def _descriptors(access: Access, side: Side, tile: Tile) -> Reader | None:
 
 def _fragment_steps(access: Access) -> list[int] | None:
     """Bytes from the first K step to each, by the fragment's layout of 16-byte units; None for other MMAs."""
-    m = re.search(r"smem_desc.*? o (\(.+\))>?$", access.result.replace("\n", " "))
+    m = re.search(r"smem_desc o (.+)>$", access.result.replace("\n", " "))
     if m is None:
         return None
     try:
