@@ -35,6 +35,8 @@ FACTS: dict[str, dict[str, int]] = {
     "tiled MMAs": {"CuTe DSL": 601},
     "copies of operands, retile": {"CuTe DSL": 576},
     "shared-memory wavefronts": {"H200": 2241},
+    "P handed over on SM90": {"H200": 254},
+    "P's stores on SM90, wavefronts": {"H200": 56},
 }
 """fact -> witness -> cases compared, all of which agree."""
 
