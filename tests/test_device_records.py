@@ -11,6 +11,7 @@ import itertools
 import json
 import statistics
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -41,30 +42,47 @@ def plain(product):
 
 
 def cases(settings):
-    """(name, tagged, S, V) of each case of a variant."""
+    """(name, tagged, S, V) of each case of a variant; those of equal sizes and types are the same."""
+    return _cases(settings["kv"], settings["head_dim"], settings["dtype"])
+
+
+@lru_cache(maxsize=64)
+def _cases(kv, head_dim, dtype):
     from layoutlab.kernels.p_bundle_sm90 import cases_of
     from layoutlab.kernels.p_settings_sm90 import PSettings90
 
-    files, found = cases_of(PSettings90(**settings))
-    for case in found:
-        yield case["name"], "digit" in case, files[case["inputs"]["S"]], files[case["inputs"]["V"]]
+    files, found = cases_of(PSettings90(kv=kv, head_dim=head_dim, dtype=dtype))
+    return [(c["name"], "digit" in c, files[c["inputs"]["S"]], files[c["inputs"]["V"]]) for c in found]
 
 
-def differences(variant, model, only=None):
+EXPECTED: dict[tuple, str] = {}
+"""The hash of what a model expects, by its places and the inputs: right variants of one size all expect the same."""
+
+
+def expected(places, made, *inputs):
+    key = (digest(places.tobytes()), places.shape, *map(digest, inputs), made.__name__, made.__self__.element_bytes,
+           made.__self__.settings["dtype"], made.__self__.settings["head_dim"])  # fmt: skip
+    if key not in EXPECTED:
+        result = made(*inputs)
+        EXPECTED[key] = digest(result if isinstance(result, bytes) else plain(result))
+    return EXPECTED[key]
+
+
+def differences(variant, model):
     """The cases of a record in which a model says otherwise, and how many hashes were compared."""
     wrong, compared = [], 0
     for name, tagged, S, V in cases(variant["settings"]):
-        if only is not None and name not in only:
-            continue
         compared += 1 + tagged
-        if digest(model.expected_image(S)) != variant["image"][name]:
+        if expected(model.model.image, model.expected_image, S) != variant["image"][name]:
             wrong.append(f"image of {name}")
-        if tagged and digest(plain(model.expected_product(S, V))) != variant["O"][name]:
+        if tagged and expected(model.model.seen, model.expected_product, S, V) != variant["O"][name]:
             wrong.append(f"O of {name}")
     return wrong, compared
 
 
-@pytest.mark.parametrize("route", ["coordinate", "composition", "tiled_copy", "stmatrix", "composition_raw", "registers"])
+@pytest.mark.parametrize(
+    "route", ["coordinate", "composition", "tiled_copy", "stmatrix", "composition_raw", "registers"]
+)
 def test_the_model_is_what_the_device_did(route):
     chosen = [variant for variant in VARIANTS.values() if variant["settings"]["store"] == route]
     compared = 0
@@ -88,15 +106,12 @@ def test_every_variant_was_held():
 
 
 @pytest.mark.parametrize(
-    "change", [{"write_swizzle": "none"}, {"k_order": "021"}, {"base": 16}, {"store": "composition_raw"}, {"kv": 64}], ids=str
+    "change", [{"write_swizzle": "none"}, {"k_order": "021"}, {"base": 16}, {"store": "composition_raw"}], ids=str
 )
 def test_the_record_tells_a_wrong_model(change):
     """The model of another variant is not what the device did."""
     variant = VARIANTS["store-tiled_copy_dtype-bf16_kv-128_head_dim-64"]
     other = Variant({**variant["settings"], **change})
-    if "kv" in change:
-        assert other.model.seen.shape != Variant(variant["settings"]).model.seen.shape
-        return
     wrong, _ = differences(variant, other)
     assert wrong and any("image" in what for what in wrong)
 

@@ -29,6 +29,8 @@ COMMANDS = {
     "draw": "draw who owns what",
     "trace": "compile a kernel without a GPU and list its layouts",
     "run": "run a compiled kernel on the CPU, instruction by instruction",
+    "bundle": "write a compiled kernel as a folder that a machine with a device can run",
+    "check-bundle": "judge what a device made of a bundle",
 }
 
 
@@ -59,7 +61,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def installed() -> dict[str, str]:
     """The commands that this installation has, with their one line of help."""
-    return {name: text for name, text in COMMANDS.items() if find_spec(f"{__name__}.{name}") is not None}
+    return {name: text for name, text in COMMANDS.items() if find_spec(_module(name)) is not None}
+
+
+def _module(command: str) -> str:
+    """The module of a command: check-bundle is check_bundle.py."""
+    return f"{__name__}.{command.replace('-', '_')}"
 
 
 def version() -> str:
@@ -101,7 +108,7 @@ def _run(arguments: list[str], debug: bool) -> int:
     for name, text in commands.items():
         if name != chosen:
             subparsers.add_parser(name, help=text)
-    module = None if chosen is None else import_module(f"{__name__}.{chosen}")
+    module = None if chosen is None else import_module(_module(chosen))
     if module is not None:
         module.add(subparsers)
     args = parser.parse_args(arguments, argparse.Namespace(debug=debug))
