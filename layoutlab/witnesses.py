@@ -40,6 +40,8 @@ FACTS: dict[str, dict[str, int]] = {
     "operands that TMA loads": {"CuTe DSL": 60},
     "staging of an epilogue": {"CuTe DSL": 12},
     "shared-memory wavefronts": {"H200": 2241},
+    "P handed over on SM90": {"H200": 254},
+    "P's stores on SM90, wavefronts": {"H200": 56},
 }
 """fact -> witness -> cases compared, all of which agree."""
 
