@@ -232,3 +232,27 @@ def test_registers_as_operand_a(tmp_path, dtype):
     assert (judgement.counterexample is None) == (dtype == "bf16")
     if dtype == "e4m3":
         assert "T0 V2 (m=8, k=0); the tensor core takes (m=0, k=8)" in str(judgement)
+
+
+# -- commands ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_commands(tmp_path, capsys):
+    """bundle, a run, check-bundle: 0; another variant's results: 1; no results, no bundle: 3; no such setting: 2."""
+    from layoutlab.cli import main
+
+    folder, other = tmp_path / "b", tmp_path / "other"
+    assert main(["bundle", "sP90", "--set", "kv=64", "-o", str(folder)]) == 0
+    assert "4 cases of" in capsys.readouterr().out
+    assert main(["bundle", "sP90", "--set", "kv=64", "--set", "write_swizzle=none", "-o", str(other)]) == 0
+    assert main(["check-bundle", str(folder)]) == 3
+    assert "could not judge: there are no results" in capsys.readouterr().err
+    ran(folder, tmp_path)
+    assert main(["check-bundle", str(folder), "--results", str(tmp_path / "b.zip")]) == 0
+    assert capsys.readouterr().out.endswith("those of the model and the replay\nsame\n")
+    ran(other, tmp_path)
+    assert main(["check-bundle", str(folder), "--results", str(tmp_path / "other.zip"), "--no-replay"]) == 1
+    assert capsys.readouterr().out.endswith("differs\n")
+    assert main(["check-bundle", str(tmp_path)]) == 3
+    assert main(["bundle", "sP90", "--set", "kv=65", "-o", str(folder)]) == 2
+    assert "kv=65 is not one of 64, 128, 256" in capsys.readouterr().err

@@ -335,10 +335,12 @@ def _judged(w: Access, r: Access, a: Side, b: Side, turned: bool, trace: Trace) 
     common = {"buffer": _buffer_name([w, r]), "writer": w.who, "reader": r.who, "places": (w.place, r.place)}
     try:
         writer = _writer(w, a, tile, trace)
-        reader = _reader(r, b, tile, turned, trace)
+        reader, no_descriptor = _reader(r, b, tile, turned, trace)
         verdict = verify(Handoff(tile, writer=writer, reader=reader))
     except LayoutError as error:
         return Row(**common, verdict="unsupported", why=str(error))  # type: ignore[arg-type]
+    if no_descriptor and verdict.verdict != "refuted":  # both have the same layout, which no descriptor reads
+        return Row(**common, verdict="unsupported", why=no_descriptor)  # type: ignore[arg-type]
     answer, why = verdict.verdict, ""
     if answer != "proved":
         claim = next(c for c in verdict.claims if c.verdict == answer)
@@ -411,22 +413,26 @@ def _swizzle_of(text: str) -> int:
     return int(m[1]) if m else 0
 
 
-def _reader(access: Access, side: Side, tile: Tile, turned: bool, trace: Trace) -> Reader:
+def _reader(access: Access, side: Side, tile: Tile, turned: bool, trace: Trace) -> tuple[Reader, str]:
+    """The reader's own map, and why an MMA's is the layout that it was given and not a descriptor's; "" where it is."""
     from layoutlab.handoff.boxes import tma_store
     from layoutlab.handoff.reader import declared
 
     storage = side.storage(tile)
     if access.kind == "tma":
-        return tma_store(storage, box=_box(access, tile), swizzle=_tma_swizzle(access, side, trace))
+        return tma_store(storage, box=_box(access, tile), swizzle=_tma_swizzle(access, side, trace)), ""
+    refused = ""
     if access.kind.startswith("mma") and not turned:
-        by_descriptor = _descriptors(access, side, tile)
+        try:
+            by_descriptor = _descriptors(access, side, tile)
+        except LayoutError as error:
+            by_descriptor, refused = None, str(error)
         if by_descriptor is not None:
-            return by_descriptor
+            return by_descriptor, ""
     found = declared(storage, tile)
     who = "the MMA" if access.kind.startswith("mma") else access.by_name or "the copy"
-    return Reader(
-        tile, found.read, who, found.text, "declared by the layout that it was given", found.code, rules=found.rules
-    )
+    source = "declared by the layout that it was given"
+    return replace(found, who=who, source=source), refused
 
 
 def _descriptors(access: Access, side: Side, tile: Tile) -> Reader | None:
@@ -447,7 +453,7 @@ def _descriptors(access: Access, side: Side, tile: Tile) -> Reader | None:
 
 def _fragment_steps(access: Access) -> list[int] | None:
     """Bytes from the first K step to each, by the fragment's layout of 16-byte units; None for other MMAs."""
-    m = re.search(r"smem_desc.*? o (\(.+\))>?$", access.result.replace("\n", " "))
+    m = re.search(r"smem_desc o (.+)>$", access.result.replace("\n", " "))
     if m is None:
         return None
     try:
