@@ -42,7 +42,8 @@ def loaded(
     start = base + slot * operand.bytes
     if start + operand.bytes > SHARED_LIMIT:
         raise LayoutError(
-            f"{tile} would end at byte {start + operand.bytes - 1}, and a block has {SHARED_LIMIT} bytes of shared memory"
+            f"{tile} would end at byte {start + operand.bytes - 1}, "
+            f"and a block has {SHARED_LIMIT} bytes of shared memory"
         )
     storage = smem(ComposedLayout(operand.swizzle, 0, operand.layout), over=tile, base_bytes=start, align_bytes=1024)
     inner, outer = (k, row) if major == "K" else (row, k)
