@@ -24,7 +24,7 @@ LAYERS = [
     "cost",
     "witnesses",
     "atoms",
-    "tv",
+    "tv",  # below the tables, of whose instructions it makes copy and MMA atoms
     "handoff",
     "draw",
     "ptx",
@@ -35,10 +35,10 @@ LAYERS = [
     "crosscheck",
     "guard",
     "tracing",
-    "trace",
     "kernels",
     "pytest_plugin",
     "cli",
+    "trace",
 ]
 ALONE = {"ptx"}  # the replay machine shares nothing with the model that it is there to check
 

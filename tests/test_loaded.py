@@ -13,6 +13,7 @@ import layoutlab as ll
 from layoutlab.atoms.tma import TensorMap
 from layoutlab.catalogue import named
 from layoutlab.handoff.operand import SmemOperand
+from layoutlab.witnesses import hold
 from tests.oracles import dsl
 
 NAMES = ("sQ", "sK", "sV")
@@ -94,6 +95,7 @@ def test_dsl_makes_the_same_layouts_and_stages() -> None:
             assert storage.base_bytes * 8 == (slot * outer[3].stride if slot else 0) * fact["bits"]
             seen[name] += 1
     assert seen == {"sQ": 12, "sK": 24, "sV": 24}
+    hold("operands that TMA loads", "CuTe DSL", seen.total())
 
 
 @pytest.mark.parametrize("name", NAMES)

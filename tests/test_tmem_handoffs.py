@@ -11,6 +11,7 @@ import pytest
 
 import layoutlab as ll
 from layoutlab.catalogue import epilogue, oRescale
+from layoutlab.witnesses import hold
 from tests.oracles import dsl
 
 
@@ -158,7 +159,7 @@ def test_dsl_makes_the_same_staging_layouts() -> None:
         if h.tile.shape[1] > fact["n"]:
             assert ours.element.at(m=0, n=fact["n"])["element"] == stage
         seen += 1
-    assert seen == 12
+    hold("staging of an epilogue", "CuTe DSL", seen)
 
 
 def test_an_accumulator_is_taken_as_it_was_written() -> None:

@@ -27,8 +27,10 @@ COMMANDS = {
     "derive": "print the writer that would be right",
     "cost": "count the shared memory wavefronts of an access",
     "draw": "draw who owns what",
-    "trace": "compile a kernel without a GPU and list its layouts",
+    "trace": "compile a kernel without a GPU: its layouts, its handoffs, and whether each is right",
+    "sweep": "verify every combination of settings, in parallel",
     "run": "run a compiled kernel on the CPU, instruction by instruction",
+    "witnesses": "list who else says so: each fact of the tables and the cases that agree",
     "bundle": "write a compiled kernel as a folder that a machine with a device can run",
     "check-bundle": "judge what a device made of a bundle",
 }

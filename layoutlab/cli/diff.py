@@ -10,10 +10,12 @@ from layoutlab.errors import LayoutError
 
 _EPILOG = """\
 A and B are layouts as CuTe DSL, C++ or pycute prints them, swizzled or not; printed tensors, of which the layout and
-the swizzle are compared; printed tiled copies, of which the TV layouts are; or expressions, as for `layoutlab eval`.
+the swizzle are compared; printed tiled copies, of which the TV layouts are; or expressions, as for `layoutlab eval`;
+or files: goldens, traces (`layoutlab trace --save`), handoffs (FILE.py[:NAME]), or text that a kernel printed.
 
 examples:
   layoutlab diff '(8,64):(64,1)' '(8,(8,8)):(64,(1,8))'
+  layoutlab diff before.json after.json
   layoutlab diff '((32,4),(32,1)):((128,1),(4,0))' '(128,32):(1,128)'
 
 exit status: 0 the same function, 1 different, 2 when a text is no layout, 3 when it was not decided
@@ -39,6 +41,10 @@ def add(subparsers: Any) -> None:
 
 def run(args: Any) -> int:
     """Compares and prints."""
+    from layoutlab.cli import diff_files
+
+    if diff_files.is_file(args.a) or diff_files.is_file(args.b):
+        return diff_files.run(args)
     a, b = read(args.a), read(args.b)
     found = difference(a, b)
     if args.json:
@@ -46,13 +52,30 @@ def run(args: Any) -> int:
 
         from layoutlab.cli import stamp
 
-        print(json.dumps(stamp() | {"a": str(a), "b": str(b)} | found.as_json(), indent=2))
+        change = _change(a, b) if found.verdict == "different" else None
+        told = {"change": change and {"kind": change.kind, "moved": change.moved}}
+        print(json.dumps(stamp() | {"a": str(a), "b": str(b)} | found.as_json() | told, indent=2))
     else:
         print(f"A  {a}\nB  {b}")
         for label, text in found.lines():
             print(f"{label:<15} {text}")
+        change = _change(a, b) if found.verdict == "different" else None
+        if change is not None:
+            moved = "" if change.moved is None or not change.of else f", {change.moved} of {change.of} moved"
+            print(f"{'change':<15} {change.kind}{moved}")
         print(found.verdict)
     return STATUS[found.verdict]
+
+
+def _change(a: Any, b: Any) -> Any:
+    """The kind of change; None where the functions are of unknowns, or cannot be held as tables."""
+    from layoutlab.guard import change_of
+    from layoutlab.guard.function import of_layout
+
+    try:
+        return change_of(of_layout("layout", a), of_layout("layout", b))
+    except LayoutError:
+        return None
 
 
 def read(text: str) -> Any:

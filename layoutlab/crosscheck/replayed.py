@@ -102,7 +102,6 @@ class Run:
 
     shape: tuple[int, int]
     axes: tuple[str, str]
-    size_bytes: int
     first_thread: int
     who: str
     owner: Array
@@ -129,7 +128,7 @@ class Run:
         over = found["overwrites"]
         m, k = model.tile.extents
         return cls(
-            (rows, columns), (m, k), model.tile.bits // 8, thread, model.reader.who,
+            (rows, columns), (m, k), thread, model.reader.who,
             np.array(found["owner"], np.int64).reshape(rows, -1),
             np.array(found["stores"]["element"], np.int64),
             np.array(found["stores"]["thread"], np.int64) - thread,
@@ -205,11 +204,10 @@ class Run:
         return Witness(message, t + self.first_thread, v, self.coordinate(element), wrote, reads)
 
     def _covered(self) -> Claim:
-        held = np.isin(np.arange(self.reads.size), self.owner)
-        lost = held if not held.all() else self.content[np.searchsorted(self.places, self.reads)] >= 0
-        if lost.all():
+        written = self.content[np.searchsorted(self.places, self.reads)] >= 0
+        if written.all():
             return self._claim("covered", None)
-        element = int((~lost).argmax())
+        element = int(written.argmin())
         coordinate, byte = self.coordinate(element), int(self.reads[element])
         message = f"({_listed(coordinate)}) is read at byte {byte}, and nothing is written there"
         return self._claim("covered", Witness(message, coordinate=coordinate, reads=_byte(byte)))

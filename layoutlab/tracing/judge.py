@@ -24,6 +24,7 @@ from layoutlab.int_tuple import flatten
 from layoutlab.layout import Layout, make_layout
 from layoutlab.swizzle import ComposedLayout, Swizzle
 from layoutlab.text import Pointer, Tensor, parse
+from layoutlab.tracing.ownership import misplaced
 from layoutlab.tracing.record import Access, Trace
 
 MOST_ELEMENTS = 1 << 18
@@ -70,12 +71,15 @@ class Side:
             other.tile, other.swizzle, other.start_bits, other.bits,
         )  # fmt: skip
 
+    def layout(self, element_bits: int | None = None) -> Layout | ComposedLayout:
+        """The tile's layout under its swizzle."""
+        if self.swizzle is None or not self.swizzle.bits:
+            return self.tile
+        return ComposedLayout(self.swizzle, 0, self.tile, element_bits)
+
     def storage(self, tile: Tile) -> Smem:
         """The tile's place, as handoffs have it."""
-        layout: Layout | ComposedLayout = self.tile
-        if self.swizzle is not None and self.swizzle.bits:
-            layout = ComposedLayout(self.swizzle, 0, layout)
-        return smem(layout, over=tile, base_bytes=self.start_bits // 8, align_bytes=max(self.align, 1))
+        return smem(self.layout(), over=tile, base_bytes=self.start_bits // 8, align_bytes=max(self.align, 1))
 
 
 class _Unsupported(LayoutError):
@@ -86,32 +90,48 @@ def judge(trace: Trace) -> list[Row]:
     """The table of a trace: every buffer in shared and Tensor Memory that was seen written or read."""
     rows = list[Row]()
     by_root: dict[tuple[str, int], list[Access]] = {}
+    brought = _brought(trace)
     for access in _once(trace.accesses):
         by_root.setdefault((access.space, access.root), []).append(access)
     for (space, _), accesses in by_root.items():
-        rows += _tensor_memory(accesses) if space == "tmem" else _buffer(accesses, trace)
+        rows += _tensor_memory(accesses) if space == "tmem" else _buffer(accesses, trace, brought)
     return rows
 
 
 def _once(accesses: Iterable[Access]) -> list[Access]:
     """Each access once: unrolled loops partition the same tensor again and again."""
-    found: dict[tuple[Any, ...], Access] = {}
+    found: dict[_Key, Access] = {}
     for a in accesses:
-        key = (a.role, a.kind, a.space, a.tensor, a.root, a.offset_bits, a.why, a.texts.get("tv"), a.texts.get("tiler"))
-        found.setdefault(key, a)
+        found.setdefault(_key(a), a)
     return [a for a in found.values() if a.role != "partitions"]
+
+
+_Key = tuple[Any, ...]
+
+
+def _key(a: Access) -> _Key:
+    return (a.role, a.kind, a.space, a.tensor, a.root, a.offset_bits, a.why, a.texts.get("tv"), a.texts.get("tiler"))
+
+
+def _brought(trace: Trace) -> dict[_Key, list[Access]]:
+    """Of each store, the different loads that filled its registers."""
+    found: dict[_Key, dict[_Key, Access]] = {}
+    for store_number, loads in trace.brought.items():
+        mine = found.setdefault(_key(trace.accesses[store_number]), {})
+        for number in loads:
+            mine.setdefault(_key(trace.accesses[number]), trace.accesses[number])
+    return {key: list(loads.values()) for key, loads in found.items()}
 
 
 def _tensor_memory(accesses: list[Access]) -> list[Row]:
     why = "Tensor Memory: which instruction's map a partition stands for is not read off yet"
-    writers = [a for a in accesses if a.role == "writes"] or [None]
-    readers = [a for a in accesses if a.role == "reads"] or [None]
+    writers, readers = ([a.who for a in accesses if a.role == role] or ["-"] for role in ("writes", "reads"))
     names = sorted({a.tensor_name for a in accesses if a.tensor_name})
     return [
         Row(
             ", ".join(names) or "Tensor Memory",
-            "; ".join(w.who for w in writers if w) or "-",
-            "; ".join(r.who for r in readers if r) or "-",
+            "; ".join(writers),
+            "; ".join(readers),
             "unsupported",
             why,
             places=tuple(a.place for a in accesses),
@@ -122,7 +142,7 @@ def _tensor_memory(accesses: list[Access]) -> list[Row]:
 # -- one allocation ---------------------------------------------------------------------------------------------------
 
 
-def _buffer(accesses: list[Access], trace: Trace) -> list[Row]:
+def _buffer(accesses: list[Access], trace: Trace, brought: Mapping[_Key, list[Access]]) -> list[Row]:
     sides: dict[int, list[Side]] = {}
     faults: dict[int, str] = {}
     for i, access in enumerate(accesses):
@@ -137,7 +157,7 @@ def _buffer(accesses: list[Access], trace: Trace) -> list[Row]:
         if w in sides and r in sides:
             row = _pair(accesses[w], accesses[r], sides[w], sides[r], trace)
             if row is not None:
-                results[w, r] = row
+                results[w, r] = with_registers(row, accesses[w], brought.get(_key(accesses[w]), []))
     return _assigned(accesses, writers, readers, results, faults)
 
 
@@ -257,8 +277,8 @@ def _matrices(layout: Layout) -> list[Layout]:
     if len(modes) == 1 and isinstance(modes[0].shape, tuple):
         return _matrices(modes[0])  # grouped: ((m, k))
     if len(modes) in (3, 4) and modes[0].rank() == 2 and isinstance(modes[0].shape, tuple):
-        (m, k), rest_m, rest_k = (*modes[0],), modes[1], modes[2]
-        found.append(make_layout(make_layout(m, rest_m), make_layout(k, rest_k)))
+        m, k = modes[0][0], modes[0][1]
+        found.append(make_layout(make_layout(m, modes[1]), make_layout(k, modes[2])))
     if len(modes) >= 2:
         found.append(make_layout(modes[0], modes[1]))
     if len(modes) >= 3:
@@ -290,6 +310,18 @@ def _pair(w: Access, r: Access, mine: list[Side], theirs: list[Side], trace: Tra
     return best
 
 
+def with_registers(row: Row, store: Access, loads: list[Access]) -> Row:
+    """The row with what is known of the registers: whether the threads hold what the store takes them to hold."""
+    if row.verdict != "proved" or row.handoff is None or store.kind != "copy":
+        return row
+    said = [misplaced(load, row.handoff.handoff.writer) for load in loads]
+    if said and all(said):
+        return replace(row, verdict="refuted", why=f"owner: {said[0]}")
+    if any(text == "" for text in said):
+        return replace(row, why=f"{row.why}; each thread stores what it loaded")
+    return replace(row, why=f"{row.why}; what the registers hold is taken to be what the copy says")
+
+
 def _transposed(side: Side) -> Side:
     return Side(
         side.access, make_layout(side.tile[1], side.tile[0]), side.swizzle, side.start_bits, side.bits, side.align
@@ -303,10 +335,12 @@ def _judged(w: Access, r: Access, a: Side, b: Side, turned: bool, trace: Trace) 
     common = {"buffer": _buffer_name([w, r]), "writer": w.who, "reader": r.who, "places": (w.place, r.place)}
     try:
         writer = _writer(w, a, tile, trace)
-        reader = _reader(r, b, tile, turned, trace)
+        reader, no_descriptor = _reader(r, b, tile, turned, trace)
         verdict = verify(Handoff(tile, writer=writer, reader=reader))
     except LayoutError as error:
         return Row(**common, verdict="unsupported", why=str(error))  # type: ignore[arg-type]
+    if no_descriptor and verdict.verdict != "refuted":  # both have the same layout, which no descriptor reads
+        return Row(**common, verdict="unsupported", why=no_descriptor)  # type: ignore[arg-type]
     answer, why = verdict.verdict, ""
     if answer != "proved":
         claim = next(c for c in verdict.claims if c.verdict == answer)
@@ -357,7 +391,7 @@ def _box(access: Access, tile: Tile) -> dict[str, int]:
     for extent, stride in basis.leaves():
         if extent == 1:
             continue
-        path = getattr(stride, "path", ())
+        path: tuple[int, ...] = getattr(stride, "path", ())
         if len(path) != 1 or path[0] > 1 or names[path[0]] in box or getattr(stride, "value", 0) != 1:
             raise _Unsupported(f"the TMA box {basis} is no plain box of the tile's two coordinates")
         box[names[path[0]]] = int(extent)
@@ -379,22 +413,26 @@ def _swizzle_of(text: str) -> int:
     return int(m[1]) if m else 0
 
 
-def _reader(access: Access, side: Side, tile: Tile, turned: bool, trace: Trace) -> Reader:
+def _reader(access: Access, side: Side, tile: Tile, turned: bool, trace: Trace) -> tuple[Reader, str]:
+    """The reader's own map, and why an MMA's is the layout that it was given and not a descriptor's; "" where it is."""
     from layoutlab.handoff.boxes import tma_store
     from layoutlab.handoff.reader import declared
 
     storage = side.storage(tile)
     if access.kind == "tma":
-        return tma_store(storage, box=_box(access, tile), swizzle=_tma_swizzle(access, side, trace))
+        return tma_store(storage, box=_box(access, tile), swizzle=_tma_swizzle(access, side, trace)), ""
+    refused = ""
     if access.kind.startswith("mma") and not turned:
-        by_descriptor = _descriptors(access, side, tile)
+        try:
+            by_descriptor = _descriptors(access, side, tile)
+        except LayoutError as error:
+            by_descriptor, refused = None, str(error)
         if by_descriptor is not None:
-            return by_descriptor
+            return by_descriptor, ""
     found = declared(storage, tile)
     who = "the MMA" if access.kind.startswith("mma") else access.by_name or "the copy"
-    return Reader(
-        tile, found.read, who, found.text, "declared by the layout that it was given", found.code, rules=found.rules
-    )
+    source = "declared by the layout that it was given"
+    return replace(found, who=who, source=source), refused
 
 
 def _descriptors(access: Access, side: Side, tile: Tile) -> Reader | None:
@@ -405,10 +443,7 @@ def _descriptors(access: Access, side: Side, tile: Tile) -> Reader | None:
     steps = _fragment_steps(access)
     if steps is None:
         return None
-    layout: Layout | ComposedLayout = side.tile
-    if side.swizzle is not None and side.swizzle.bits:
-        layout = ComposedLayout(side.swizzle, 0, layout, side.bits)
-    operand = descriptor_of(layout, side.bits, side.start_bits // 8)
+    operand = descriptor_of(side.layout(side.bits), side.bits, side.start_bits // 8)
     if len(steps) != len(operand.starts_bytes):
         return None
     make = umma_a if access.kind == "mma A" else umma_b
@@ -418,7 +453,7 @@ def _descriptors(access: Access, side: Side, tile: Tile) -> Reader | None:
 
 def _fragment_steps(access: Access) -> list[int] | None:
     """Bytes from the first K step to each, by the fragment's layout of 16-byte units; None for other MMAs."""
-    m = re.search(r"smem_desc.*? o (\(.+\))>?$", access.result.replace("\n", " "))
+    m = re.search(r"smem_desc o (.+)>$", access.result.replace("\n", " "))
     if m is None:
         return None
     try:

@@ -53,7 +53,7 @@ class Pointers:
                 value = _raw(outer)
                 continue
             if name == "cute.make_view" and not view:
-                view = _tensor_text(str(value.type))
+                view = tensor_text(str(value.type))
             if name == "cute.add_offset":
                 step = _step_bits(operation)
                 if step is None:
@@ -67,13 +67,13 @@ class Pointers:
                 text = str(operation).split("\n")[0]
                 return Place(self._number(value), _told(name, text), offset, tuple(via), view, why, whole)
             if name == "cute.tiled.mma.partition" and not whole:
-                whole = _tensor_text(str(carrier.type))
+                whole = tensor_text(str(carrier.type))
             value = carrier
         raise LayoutError("a pointer's origin is more than 200 operations away")
 
     def _number(self, value: Any) -> int:
         for i, known in enumerate(self.roots):
-            if known == value:
+            if same(known, value):
                 return i
         self.roots.append(value)
         return len(self.roots) - 1
@@ -83,6 +83,13 @@ def raw_value(thing: Any) -> Any:
     """The compiler's value behind one of the DSL's objects; None where there is none."""
     value = _raw(thing)
     return value if hasattr(value, "owner") else None
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two are one value of the compiler. `==` on the DSL's vectors would compute a comparison instead."""
+    from cutlass._mlir import ir
+
+    return bool(ir.Value.__eq__(a, b)) if isinstance(a, ir.Value) and isinstance(b, ir.Value) else a is b
 
 
 def _raw(thing: Any) -> Any:
@@ -108,7 +115,7 @@ def _carrier(operation: Any, result: Any) -> Any | None:
 
 def _from_region(operation: Any, result: Any) -> Any | None:
     """What a loop or a branch hands out: what went into the loop, or what the first branch yields."""
-    position = next((i for i, r in enumerate(operation.results) if _raw(r) == result), None)
+    position = next((i for i, r in enumerate(operation.results) if same(_raw(r), result)), None)
     if position is None:
         return None
     if operation.name == "scf.for":
@@ -122,7 +129,7 @@ def _from_region(operation: Any, result: Any) -> Any | None:
 def _outside(argument: Any, block: Any) -> Any | None:
     """What a block's argument stands for at first: the loop's initial value; None for a function's argument."""
     operation = getattr(block.owner, "operation", block.owner)
-    number = next((i for i, a in enumerate(block.arguments) if _raw(a) == argument), None)
+    number = next((i for i, a in enumerate(block.arguments) if same(_raw(a), argument)), None)
     if number is None:
         return None
     if operation.name == "scf.for" and number:
@@ -145,10 +152,24 @@ def _step_bits(operation: Any) -> int | None:
     return None if bits is None else int(steps[1]) * bits
 
 
-def _tensor_text(kind: str) -> str:
-    """A view's type as the DSL prints the tensor: `!cute.memref<bf16, smem, align<16>, "(8,8):(8,1)">`."""
-    m = re.fullmatch(r'!cute\.memref<(.+), "(.+)">', kind)
-    return f"tensor<ptr<{m[1]}> o {m[2]}>" if m else ""
+def tensor_text(kind: str) -> str:
+    """A tensor's type as the DSL prints the tensor; "" where it is no tensor's.
+
+    >>> tensor_text('!cute.memref<bf16, smem, align<16>, "(8,8):(8,1)">')
+    'tensor<ptr<bf16, smem, align<16>> o (8,8):(8,1)>'
+    >>> tensor_text('!cute.coord_tensor<"(0,0)", "(8,8):(1@0,1@1)">')
+    'tensor<(0,0) o (8,8):(1@0,1@1)>'
+
+    The tensor itself is never asked: its printer would have the compiler make its pointer where it stands, perhaps in a
+    branch, and use that elsewhere.
+    """
+    if m := re.fullmatch(r'!cute\.memref<(.+), "(.+)">', kind):
+        return f"tensor<ptr<{m[1]}> o {m[2]}>"
+    if m := re.fullmatch(r'!cute\.coord_tensor<"(.+)", "(.+)">', kind):
+        return f"tensor<{m[1]} o {m[2]}>"
+    if m := re.fullmatch(r'!cute_nvgpu\.smem_desc_view<.+, "(.+)">', kind):
+        return f"tensor<smem_desc o {m[1]}>"
+    return ""
 
 
 def _told(name: str, text: str) -> str:

@@ -52,7 +52,8 @@ class Access:
 class Trace:
     """`accesses` in order, `names` (function, name) -> the texts that it had, `failures` what could not be recorded.
 
-    `tma` has, for each type of TMA atom, the shared-memory layouts that such atoms were made with.
+    `tma` has, for each type of TMA atom, the shared-memory layouts that such atoms were made with; `brought`
+    says by which accesses (loads from Tensor Memory) the registers were filled that an access stores.
     """
 
     source: str = ""
@@ -60,6 +61,7 @@ class Trace:
     names: dict[tuple[str, str], list[str]] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
     tma: dict[str, list[str]] = field(default_factory=dict)
+    brought: dict[int, list[int]] = field(default_factory=dict)
 
     def note(self, function: str, name: str, text: str) -> None:
         """Keeps a text under a name; the same one once."""
@@ -97,6 +99,7 @@ class Trace:
             "names": names,
             "failures": self.failures,
             "tma": self.tma,
+            "brought": [[store, loads] for store, loads in self.brought.items()],
         }
 
     @classmethod
@@ -106,7 +109,9 @@ class Trace:
             raise LayoutError('this is no trace: it has no entry "trace": 1')
         accesses = [Access(**{**a, "via": tuple(a["via"])}) for a in value["accesses"]]
         names = {(f, n): texts for f, n, texts in value["names"]}
-        return cls(value["source"], accesses, names, list(value["failures"]), dict(value["tma"]))
+        return cls(
+            value["source"], accesses, names, list(value["failures"]), dict(value["tma"]), dict(value["brought"])
+        )
 
     def rows(self) -> list[Row]:
         """The table: each buffer's writer and reader, with the verdict and its reason."""

@@ -8,7 +8,9 @@ them. Nothing is kept that needs the compiler after the compile: every entry is 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
+import re
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Sequence
@@ -16,8 +18,9 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from layoutlab.tracing.pointers import Pointers, raw_value
+from layoutlab.tracing.pointers import Pointers, raw_value, same, tensor_text
 from layoutlab.tracing.record import Access, Trace
+from layoutlab.tracing.registers import Registers
 
 _PARTITIONS = ("partition_S", "partition_D")
 _FRAGMENTS = ("make_fragment_A", "make_fragment_B")
@@ -47,6 +50,7 @@ class _Recorder:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.pointers = Pointers()
+        self.registers = Registers(self.pointers)
         self.wrapped: list[tuple[Any, str, Any]] = []
         self.own = _folders_of_others()
         self.user: dict[str, bool] = {}
@@ -71,6 +75,12 @@ class _Recorder:
         for module in (nvgpu, importlib.import_module("cutlass.cute.nvgpu.helpers")):
             for name in ("make_tiled_tma_atom_A", "make_tiled_tma_atom_B"):
                 self._maker(module, name, 2)
+
+        cute, algorithm = (importlib.import_module(name) for name in ("cutlass.cute", "cutlass.cute.algorithm"))
+        for module in (cute, algorithm):
+            self._after(module, "copy", self._copied, slice(1, 3))
+            self._after(module, "autovec_copy", self._copied, slice(0, 2))
+        self._after(importlib.import_module("cutlass.cute.tensor")._Tensor, "store", self._stored, slice(0, 2))
 
     def unwrap(self) -> None:
         """Puts the DSL's own functions back."""
@@ -98,6 +108,35 @@ class _Recorder:
 
         self.wrapped.append((owner, name, real))
         setattr(owner, name, wrapper)
+
+    def _after(self, owner: Any, name: str, told: Callable[..., None], what: slice) -> None:
+        """Tells about a call's positional arguments after it."""
+        real = getattr(owner, name)
+
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            result = real(*args, **kwargs)
+            if len(args) >= what.stop:
+                self._tell(told, sys._getframe(1), name, *args[what])
+            return result
+
+        self.wrapped.append((owner, name, real))
+        setattr(owner, name, wrapper)
+
+    def _copied(self, frame: FrameType, name: str, source: Any, target: Any) -> None:
+        spaces = _space(source), _space(target)
+        if spaces == ("tmem", "rmem"):
+            load = self.registers.access_of(source)
+            if load is not None:
+                self.registers.loaded(load, target)
+        elif spaces == ("rmem", "smem"):
+            store = self.registers.access_of(target)
+            if store is not None:
+                known = self.trace.brought.setdefault(store, [])
+                known += sorted(self.registers.brought(source) - set(known))
+
+    def _stored(self, frame: FrameType, name: str, target: Any, data: Any) -> None:
+        if _space(target) == "rmem":
+            self.registers.stored(target, data)
 
     def _maker(self, owner: Any, name: str, layout_at: int) -> None:
         """Notes the shared-memory layout that a TMA atom is made with, by the atom's type."""
@@ -138,13 +177,25 @@ class _Recorder:
         role = "reads" if name == "partition_S" else "writes"
         tv = copy.layout_src_tv_tiled if name == "partition_S" else copy.layout_dst_tv_tiled
         self._access(
-            frame, role, "copy", name, copy, tensor, result,
-            tv=_text(tv), tiler=_text(copy.tiler_mn), by=_text(copy), op=_text(getattr(copy, "op", "")),
-        )  # fmt: skip
+            frame,
+            role,
+            "copy",
+            name,
+            copy,
+            tensor,
+            result,
+            tv=_text(tv),
+            registers=_text(copy.layout_dst_tv_tiled),
+            tiler=_text(copy.tiler_mn),
+            by=_text(copy),
+            op=_text(getattr(copy, "op", "")),
+        )
+        if _space(tensor) in ("smem", "tmem"):
+            self.registers.partition(result, len(self.trace.accesses) - 1)  # fmt: skip
 
     def _fragment(self, frame: FrameType, name: str, mma: Any, tensor: Any, result: Any) -> None:
         descriptors = "smem_desc" in _text(result)  # of registers otherwise: the copies into those read the buffer
-        if hasattr(tensor, "iterator") and (descriptors or _space(tensor) == "tmem"):
+        if _is_tensor(tensor) and (descriptors or _space(tensor) == "tmem"):
             self._access(
                 frame, "reads", f"mma {name[-1]}", name, mma, tensor, result, by=_text(mma),
                 op=_text(getattr(mma, "op", "")), result_layout=_text(getattr(result, "layout", "")),
@@ -230,7 +281,11 @@ def _worth_a_note(thing: Any) -> bool:
 
 
 def _text(thing: Any) -> str:
-    """As the DSL prints it; what it cannot print is told so."""
+    """As the DSL prints it; what it cannot print is told so. Tensors are read off their types."""
+    if _is_tensor(thing):
+        value = raw_value(thing)
+        text = tensor_text(str(value.type)) if value is not None else ""
+        return text or f"<a tensor of {type(thing).__name__}>"
     try:
         return str(thing)
     except Exception as error:
@@ -243,10 +298,14 @@ def _atom_type(atom: Any) -> str:
 
 
 def _space(tensor: Any) -> str:
-    try:
-        return str(tensor.memspace).rsplit(".", 1)[-1]
-    except Exception:  # a coordinate tensor, or a fragment of descriptors
-        return ""
+    value = raw_value(tensor) if _is_tensor(tensor) else None
+    m = re.match(r"!cute\.memref<[^,]+, (\w+)", str(value.type)) if value is not None else None
+    return m[1] if m else ""
+
+
+def _is_tensor(thing: Any) -> bool:
+    """Whether it is a tensor of the DSL; asked of its class, since its properties make the compiler work."""
+    return any(base.__name__ == "_Tensor" for base in type(thing).__mro__)
 
 
 def _name_of(frame: FrameType, thing: Any, chain: Sequence[Any] = ()) -> str:
@@ -260,9 +319,9 @@ def _name_of(frame: FrameType, thing: Any, chain: Sequence[Any] = ()) -> str:
         for name, value in list(at.f_locals.items()):
             if value is thing and name not in ("self", "this"):
                 found, nearest = name, 0
-            elif nearest and hasattr(value, "iterator"):
+            elif nearest and _is_tensor(value):
                 raw = raw_value(value)
-                position = next((i for i, link in enumerate(chain[:nearest]) if link == raw), None)
+                position = next((i for i, link in enumerate(chain[:nearest]) if same(link, raw)), None)
                 if position is not None:
                     found, nearest = name, position
         if at.f_back is None:
