@@ -157,7 +157,7 @@ def _buffer(accesses: list[Access], trace: Trace, brought: Mapping[_Key, list[Ac
         if w in sides and r in sides:
             row = _pair(accesses[w], accesses[r], sides[w], sides[r], trace)
             if row is not None:
-                results[w, r] = with_registers(row, accesses[w], brought.get(_key(accesses[w]), []))
+                results[w, r] = with_registers(row, accesses[w], brought.get(_key(accesses[w])))
     return _assigned(accesses, writers, readers, results, faults)
 
 
@@ -310,9 +310,12 @@ def _pair(w: Access, r: Access, mine: list[Side], theirs: list[Side], trace: Tra
     return best
 
 
-def with_registers(row: Row, store: Access, loads: list[Access]) -> Row:
-    """The row with what is known of the registers: whether the threads hold what the store takes them to hold."""
-    if row.verdict != "proved" or row.handoff is None or store.kind != "copy":
+def with_registers(row: Row, store: Access, loads: list[Access] | None) -> Row:
+    """The row with what is known of the registers: whether the threads hold what the store takes them to hold.
+
+    `loads` is None for a copy that was not seen to come from registers.
+    """
+    if loads is None or row.verdict != "proved" or row.handoff is None or store.kind != "copy":
         return row
     said = [misplaced(load, row.handoff.handoff.writer) for load in loads]
     if said and all(said):
