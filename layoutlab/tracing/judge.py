@@ -463,7 +463,7 @@ def _fragment_steps(access: Access) -> list[int] | None:
         layout = parse(m[1])
     except LayoutError:
         return None
-    if not isinstance(layout, Layout) or layout.rank() < 3 or prod(flatten(layout[1].shape)) != 1:  # type: ignore[arg-type]
+    if not isinstance(layout, Layout) or layout.rank() < 3 or prod(flatten(layout[1].shape)) != 1:
         return None
     return [int(layout[2](i)) * 16 for i in range(int(layout[2].size()))]  # type: ignore[arg-type]
 
