@@ -176,6 +176,10 @@ def _assigned(
         mine = {w: row for (w, reader), row in results.items() if reader == r}
         proved = [w for w, row in mine.items() if row.verdict == "proved"]
         refuted = [w for w, row in mine.items() if row.verdict == "refuted" and w not in content]
+        if len(refuted) > 1 and all(_only("covered", mine[w]) for w in refuted):
+            why = "several copies write it, each a part: whether they cover it together is not judged"
+            mine |= {w: replace(mine[w], verdict="unsupported", why=why) for w in refuted}
+            refuted = []
         others = [w for w, row in mine.items() if row.verdict not in ("proved", "refuted")]
         for w in _meant(proved, r, accesses, results) or refuted or others[:1]:
             rows.append(mine[w])
@@ -361,6 +365,11 @@ def _only_legal(verdict: Verdict) -> bool:
     return all(c.verdict == "proved" for c in verdict.claims if c.name != "legal")
 
 
+def _only(name: str, row: Row) -> bool:
+    """Whether that claim is the only one that is not proved."""
+    return row.handoff is not None and all(c.verdict == "proved" for c in row.handoff.claims if c.name != name)
+
+
 def _writer(access: Access, side: Side, tile: Tile, trace: Trace) -> Writer:
     storage = side.storage(tile)
     if access.kind == "tma":
@@ -451,7 +460,10 @@ def _descriptors(access: Access, side: Side, tile: Tile) -> Reader | None:
         return None
     make = umma_a if access.kind == "mma A" else umma_b
     found = make(operand.descriptor, tile, starts_bytes=steps, major=operand.major)
-    return replace(found, source=f"modelled: descriptors of operand {access.kind[-1]}, {operand.major}-major")
+    source = f"modelled: descriptors of operand {access.kind[-1]}, {operand.major}-major"
+    if access.whole:  # warpgroups share the tile: how many rows one instruction takes is a rule for each one's part
+        return replace(found, source=source, rules=lambda: [rule for rule in found.rules() if "rows" not in rule.asked])
+    return replace(found, source=source)
 
 
 def _fragment_steps(access: Access) -> list[int] | None:
