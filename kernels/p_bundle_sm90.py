@@ -1,8 +1,8 @@
 """The SM90 P handoff kernel as a launch bundle: tagged and random inputs, from which an answer can be read off.
 
-In the tagged cases every element of P carries a digit of its own number (`layoutlab.crosscheck.tags`), and V is a window
-of the identity: O then shows, digit by digit, which element the tensor core took for each A[m, k], and the image of sP
-which element lies in each place. The random cases show that the product is P V with full operands.
+In the tagged cases every element of P carries a digit of its own number (`layoutlab.crosscheck.tags`), and V is a
+window of the identity: O then shows, digit by digit, which element the tensor core took for each A[m, k], and the image
+of sP which element lies in each place. The random cases show that the product is P V with full operands.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def make(settings: dict[str, Any], folder: str) -> None:
 def call_of(settings: PSettings90) -> Call:
     """How the compiled kernel is called, by tensor addresses."""
     bits = 8 * settings.element_bytes
-    image = settings.base + settings.p_bytes
+    image = settings.buffer_bytes
     tensors = {
         "S": Tensor(ROWS * settings.kv * 4, "in", "f32", (ROWS, settings.kv)),
         "V": Tensor(settings.kv * settings.head_dim * bits // 8, "in", settings.dtype, settings.v_shape),

@@ -29,7 +29,7 @@ from cutlass.memory import SmemAllocator
 from cutlass.tensor_utils import LayoutEnum
 from cutlass.utils import hopper_helpers as sm90
 
-from layoutlab.kernels.p_handoff import DTYPES, Note, ignore, outer_of, with_outer
+from layoutlab.kernels.p_handoff import DTYPES, Note, ignore, outer_of
 from layoutlab.kernels.p_settings import ROWS
 from layoutlab.kernels.p_settings_sm90 import THREADS, PSettings90
 
@@ -56,7 +56,7 @@ class PHandoff90:
         v_stride = (1, head_dim) if const_expr(self.v_major == OperandMajorMode.MN) else (kv, 1)
         mV = cute.make_tensor(pV, cute.make_layout((head_dim, kv), stride=v_stride))  # the MMA's B is (N, K)
         mO = cute.make_tensor(pO, cute.make_layout((ROWS, head_dim), stride=(head_dim, 1)))
-        words = (self.settings.base + self.settings.p_bytes) // 4
+        words = self.settings.buffer_bytes // 4
         mImage = cute.make_tensor(pImage, cute.make_layout(words))
 
         v_enum = LayoutEnum.COL_MAJOR if const_expr(self.v_major == OperandMajorMode.MN) else LayoutEnum.ROW_MAJOR
@@ -96,7 +96,7 @@ class PHandoff90:
         pv_mma = self.make_mma(self.v_major, head_dim)
 
         smem = SmemAllocator()
-        p_buffer = smem.allocate(self.settings.base + self.settings.p_bytes, 1024)
+        p_buffer = smem.allocate(self.settings.buffer_bytes, 1024)
         sV = smem.allocate_tensor(self.dtype, sV_layout.outer, 1024, sV_layout.inner)
         sO = smem.allocate_tensor(cutlass.Float32, sO_layout.outer, 1024, sO_layout.inner)
         v_full = smem.allocate(cutlass.Int64, 8)
@@ -154,7 +154,7 @@ class PHandoff90:
         )
 
     def write_view(self, start: cute.Pointer, sP_layout: cute.ComposedLayout) -> cute.Tensor:
-        """sP's one stage as a matrix (m, (k0,(k1,k2))), as the writer addresses it: swizzled as `write_swizzle` says."""
+        """sP's one stage as a matrix (m, (k0,(k1,k2))), as the writer addresses it: swizzled as the settings say."""
         how = self.settings.write_swizzle
         plain = cute.recast_ptr(start, dtype=self.dtype)
         swizzle = sP_layout.inner
@@ -333,7 +333,7 @@ def pointers(settings: PSettings90, S: int, V: int, O: int, image: int) -> tuple
     """The kernel's pointers from four addresses, 16-byte aligned; the count of rounds follows them in a call.
 
     S is (128, kv) float32, V `settings.v_shape` of the settings' type, O (128, head_dim) float32, all row-major; the
-    image is base + p_bytes bytes.
+    image is `settings.buffer_bytes` long.
     """
     kinds = (cutlass.Float32, DTYPES[settings.dtype], cutlass.Float32, cutlass.Uint32)
     return tuple(

@@ -17,6 +17,8 @@ Store = Literal["coordinate", "composition", "tiled_copy", "stmatrix", "composit
 THREADS = 256
 """Two warpgroups, each with 64 of the 128 rows."""
 
+SWIZZLE_SPAN_BYTES = 128
+
 
 @dataclass(frozen=True)
 class PSettings90:
@@ -80,6 +82,11 @@ fragment has only two e4m3 neighbours (16 bits) in a row: use tiled_copy
     def p_bytes(self) -> int:
         """Bytes of P."""
         return ROWS * self.kv * self.element_bytes
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Bytes of the buffer that P lies in: a swizzle moves 16 bytes inside of 128, also at either end of P."""
+        return -(-(self.base + self.p_bytes) // SWIZZLE_SPAN_BYTES) * SWIZZLE_SPAN_BYTES
 
     @property
     def v_shape(self) -> tuple[int, int]:

@@ -207,8 +207,10 @@ def store_accesses(writer: Writer, op: Op = "store") -> list[Access]:
     stmatrix 64 256
 
     "stmatrix.x1", ".x2" and ".x4" take one, two or four such pieces of 32 bits as matrices: row r of a matrix is what
-    lanes 4r to 4r+3 hold, and matrix j's row r has the address of lane 8j+r (PTX ISA, stmatrix). The addresses are those
-    that the writer has, its swizzle applied. Raises LayoutError for threads that are no whole number of warps.
+    lanes 4r to 4r+3 hold, and matrix j's row r has the address of lane 8j+r (PTX ISA, stmatrix). The addresses are
+    those that the writer has, its swizzle applied. A compiler may put neighbouring stores together: then the machine
+    code says how wide they are (`dataclasses.replace(writer, bits=...)`). Raises LayoutError for threads that are no
+    whole number of warps.
     """
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""Bundles: what is in them, what the runner makes of them, and how their results are judged; each check made to fail."""
+"""Bundles: what is in them, what the runner makes of them, how results are judged; each check made to fail."""
 
 from __future__ import annotations
 
@@ -23,6 +23,15 @@ def bundle_of(folder, **values):
     from layoutlab.kernels.p_settings_sm90 import PSettings90
 
     make_p_bundle(PSettings90(**values), folder)
+    return quick(folder)
+
+
+def quick(folder):
+    """The bundle with fewer stores to time: here they are replayed."""
+    launch = json.loads((folder / "launch.json").read_text())
+    assert launch["timing"] == {"scalar": "rounds", "values": [1, 2001], "repeat": 7}
+    launch["timing"] = {"scalar": "rounds", "values": [1, 3], "repeat": 2}
+    (folder / "launch.json").write_text(json.dumps(launch))
     return folder
 
 
@@ -39,7 +48,9 @@ def wrong(tmp_path_factory):
 
 
 def driver_of(*folders, **options):
-    return HostDriver(ptx={(f / "kernel.cubin").read_bytes(): (f / "kernel.ptx").read_text() for f in folders}, **options)
+    return HostDriver(
+        ptx={(f / "kernel.cubin").read_bytes(): (f / "kernel.ptx").read_text() for f in folders}, **options
+    )
 
 
 def ran(folder, tmp_path, **options):
@@ -107,7 +118,7 @@ def test_times_and_memory(right, tmp_path):
     driver = driver_of(right)
     assert runner.main([str(right), "--out", str(tmp_path)], driver) == 0
     _, run = read_results(tmp_path / "right.zip")
-    assert run["times"] == {"scalar": "rounds", "seconds": {"1": [0.0015] * 7, "2001": [0.0015] * 7}}
+    assert run["times"] == {"scalar": "rounds", "seconds": {"1": [0.0015] * 2, "3": [0.0015] * 2}}
     assert run["device"] == "a replay" and run["capability"] == [9, 0]
     assert not driver.held
 
@@ -118,7 +129,7 @@ def test_attributes_reach_the_launch(right, tmp_path):
 
     shutil.copytree(right, folder)
     launch = json.loads((folder / "launch.json").read_text())
-    launch["attributes"] = {"4": (b"\x02\0\0\0" b"\x01\0\0\0" b"\x01\0\0\0").hex(), "2": "01000000", "6": "01000000"}
+    launch["attributes"] = {"4": (b"\x02\0\0\0\x01\0\0\0\x01\0\0\0").hex(), "2": "01000000", "6": "01000000"}
     launch["cases"], launch["timing"] = launch["cases"][:1], None
     (folder / "launch.json").write_text(json.dumps(launch))
     driver = driver_of(folder)
@@ -135,7 +146,7 @@ def test_attributes_reach_the_launch(right, tmp_path):
     "options, status, said",
     [
         ({"failing": "cuInit"}, 3, "not run: there is no CUDA device here: cuInit failed with CUDA_ERROR_NO_DEVICE"),
-        ({"capability": (10, 0)}, 3, "not run: the device has compute capability 10.0, and right is made for 9.0 alone"),
+        ({"capability": (10, 0)}, 3, "the device has compute capability 10.0, and right is made for 9.0 alone"),
         (
             {"failing": "cuCtxSynchronize", "error": CUresult.CUDA_ERROR_LAUNCH_FAILED}, 1,
             "failed: cuCtxSynchronize failed with CUDA_ERROR_LAUNCH_FAILED",
@@ -230,3 +241,27 @@ def test_registers_as_operand_a(tmp_path, dtype):
     assert (judgement.counterexample is None) == (dtype == "bf16")
     if dtype == "e4m3":
         assert "T0 V2 (m=8, k=0); the tensor core takes (m=0, k=8)" in str(judgement)
+
+
+# -- commands ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_commands(tmp_path, capsys):
+    """bundle, a run, check-bundle: 0; another variant's results: 1; no results, no bundle: 3; no such setting: 2."""
+    from layoutlab.cli import main
+
+    folder, other = tmp_path / "b", tmp_path / "other"
+    assert main(["bundle", "sP90", "--set", "kv=64", "-o", str(folder)]) == 0
+    assert "4 cases of" in capsys.readouterr().out
+    assert main(["bundle", "sP90", "--set", "kv=64", "--set", "write_swizzle=none", "-o", str(other)]) == 0
+    assert main(["check-bundle", str(folder)]) == 3
+    assert "could not judge: there are no results" in capsys.readouterr().err
+    ran(quick(folder), tmp_path)
+    assert main(["check-bundle", str(folder), "--results", str(tmp_path / "b.zip")]) == 0
+    assert capsys.readouterr().out.endswith("those of the model and the replay\nsame\n")
+    ran(quick(other), tmp_path)
+    assert main(["check-bundle", str(folder), "--results", str(tmp_path / "other.zip"), "--no-replay"]) == 1
+    assert capsys.readouterr().out.endswith("differs\n")
+    assert main(["check-bundle", str(tmp_path)]) == 3
+    assert main(["bundle", "sP90", "--set", "kv=65", "-o", str(folder)]) == 2
+    assert "kv=65 is not one of 64, 128, 256" in capsys.readouterr().err

@@ -10,17 +10,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import layoutlab.tv.calls
 import layoutlab.tv.copy
 import layoutlab.tv.division
 import layoutlab.tv.epilogue
 import layoutlab.tv.instructions
 import layoutlab.tv.mma
+import layoutlab.tv.pairing
+import layoutlab.tv.staging
 import layoutlab.tv.tmem
+import layoutlab.tv.umma
 from layoutlab import ComposedLayout, Layout, LayoutError, Swizzle, make_identity_layout, parse
 from layoutlab.atoms.mma import mma_sync
+from layoutlab.cli import main
 from layoutlab.tv import (
     as_tiled_copy,
     as_tiled_mma,
+    check_pair,
     make_copy_atom,
     make_tiled_copy,
     make_tiled_copy_A,
@@ -36,12 +42,16 @@ from tests.tiled import OURS, ours, theirs
 
 MODULES = [
     layoutlab.tv,
+    layoutlab.tv.calls,
     layoutlab.tv.copy,
     layoutlab.tv.division,
     layoutlab.tv.epilogue,
     layoutlab.tv.instructions,
     layoutlab.tv.mma,
+    layoutlab.tv.pairing,
+    layoutlab.tv.staging,
     layoutlab.tv.tmem,
+    layoutlab.tv.umma,
 ]
 
 
@@ -218,6 +228,48 @@ def test_tiled_mmas():
     hold("tiled MMAs", "CuTe DSL", found)
 
 
+def test_fragments():
+    """Registers, accumulators and A in Tensor Memory; three accumulators of 64 rows the DSL lays out as x."""
+    expressions = []
+    for (m, n, group), source, bits in product(
+        ((128, 64, 1), (128, 96, 1), (64, 64, 1), (128, 64, 2), (256, 128, 2)), ("smem", "tmem"), (8, 16, 32)
+    ):
+        mma = f"make_tiled_mma(mma_atom(tcgen05_mma({m},{n},{bits},{group},'{source}')))"
+        for shape in ((m, n), (2 * m, n), (4 * m, 2 * n), (3 * m, n), (m, 2 * n)):
+            expressions.append(f"fragment({mma},'C',{mma}.partition_shape_C({shape}))")
+        expressions.append(f"fragment({mma},'A',{mma}.partition_shape_A({(2 * m, 64)}))")
+    warp = "make_tiled_mma(mma_atom(mma_sync(16,8,16,'f16','f32')),(2,2,1),(32,32,16))"
+    expressions += [f"fragment({warp},'{o}',{warp}.partition_shape_{o}((64,128)))" for o in "ABC"]
+    found = agreeing(expressions, ["3 accumulators of 64 rows"])
+    for source in ("smem", "registers"):
+        group = f"make_tiled_mma(mma_atom(wgmma(64,'f16','f32','{source}')),(2,1,1))"
+        shapes = [f"fragment({group},'{o}',{group}.partition_shape_{o}((128,128)))" for o in "ABC"]
+        found += agreeing(shapes, arch="sm_90a")
+    hold("fragments", "CuTe DSL", found)
+    odd = "make_tiled_mma(mma_atom(tcgen05_mma(64,64)))"
+    assert ",x," in theirs(f"fragment({odd},'C',{odd}.partition_shape_C((192,64)))").text
+
+
+STAGED_ATOMS = [
+    "S(3,4,3,0,L((8,64),(64,1)))",
+    "S(2,4,3,0,L((8,32),(32,1)))",
+    "S(3,4,3,0,L((64,8),(1,64)))",
+    "L((8,8),(8,1))",
+]
+
+
+def test_staged_operands():
+    shapes = ["((128,16),1,8)", "((128,16),1,8,2)", "((64,16),2,4,3)", "((64,16),2,8)", "((128,16),1,3)"]
+    expressions = [
+        f"tile_to_mma_shape({atom},{shape}{order})"
+        for atom, shape in product(STAGED_ATOMS, shapes)
+        for order in ("", ",(1,0,2)" if shape.count(",") == 4 else ",(1,0)")
+    ]
+    hold("staged operands", "CuTe DSL", agreeing(expressions, ["do not divide 48"]))
+    over = "tile_to_mma_shape(S(3,4,3,0,L((8,64),(64,1))),((128,16),1,3))"
+    assert parse(theirs(over).text).size() == 128 * 64 > 128 * 48 and ours(over).text is None
+
+
 def operand_copies():
     for mma, kind in warp_mmas():
         if "bf16" in mma or "),(1,1,1))" in mma:
@@ -266,7 +318,7 @@ def test_printed_values_are_read_again():
 def test_stores_after_a_tensor_memory_load():
     expressions = []
     for (loaded, bits), shape, repeat in product(
-        (("f32", 32), ("f16", 16)), ("32x32b", "16x64b", "16x128b", "16x256b", "16x32bx2"), (1, 2, 4, 16)
+        (("f32", 32), ("f16", 16)), ("32x32b", "16x64b", "16x128b", "16x256b", "16x32bx2"), (1, 2, 8)
     ):
         for pack in ("", ".pack::16b") if bits == 16 else ("",):
             tensor = f"TM(L((128,256),({65536 * 32 // bits},1)),{bits})"
@@ -401,6 +453,37 @@ def test_memory_offsets_are_no_tile_coordinates():
     assert ours(right).text == theirs(right).text == "35 o ((1,4),1,1):((0,1),0,0)"
     small = f"make_tiled_copy({u},L((32,4),(4,1)),(4,16)).get_slice(31).partition_D(I((4,16)))"
     assert theirs(small).text is not None and "T16 V0 is given number 64" in ours(small).refused
+
+
+STAGED = "L((128,(64,2)),(64,(1,8192)))"
+PAIRED = "make_tmem_copy(make_copy_atom('tcgen05.ld.32x32b.x32','f32'),TM(L((128,128),(65536,1)),32))"
+
+
+def test_offsets_of_a_compact_tile_are_found_by_pairing():
+    """The DSL traces the wrong store without a word: thread 1's first element lies at 4096, 64 is right."""
+    offsets = f"composition({STAGED},L((128,128)))"
+    store = "make_copy_atom('universal','bf16')"
+    wrong = f"make_tiled_copy({store},{offsets},(128,128))"
+    right = f"make_cotiled_copy({store},{offsets},{STAGED})"
+    for copy, first, step in ((wrong, 4096, 64), (right, 64, 1)):
+        part = theirs(f"{copy}.get_slice(1).partition_D(T({STAGED}))").text
+        assert part == ours(f"{copy}.get_slice(1).partition_D(T({STAGED}))").text
+        assert part == f"{first} o ((1,(64,2)),1,1):((0,({step},8192)),0,0)"
+    names = dict(OURS)
+    load, good, bad = (eval(copy, names) for copy in (PAIRED, right, wrong))
+    check_pair(load, good, (128, 128))
+    with pytest.raises(LayoutError, match=r"T0 V1 .* 16380 of 16384 .* make_cotiled_copy takes those"):
+        check_pair(load, bad, (128, 128), eval(STAGED, names))
+
+
+@pytest.mark.parametrize("repeat", [8, 32])
+def test_a_load_and_a_store_of_another_shape_are_no_pair(repeat):
+    accumulator = Layout((128, 128), (65536, 1))
+    load = make_tmem_copy(make_copy_atom("tcgen05.ld.32x32b.x32", "f32"), accumulator)
+    check_pair(load, make_tmem_copy(make_copy_atom(f"tcgen05.st.32x32b.x{repeat}", "f32"), accumulator), (128, 128))
+    with pytest.raises(LayoutError, match="T0 V"):
+        other = make_tmem_copy(make_copy_atom("tcgen05.st.16x256b.x4", "f32"), accumulator)
+        check_pair(load, other, (128, 128))
 
 
 def test_elements_left_out_are_named():
@@ -576,3 +659,23 @@ def test_threads_that_do_not_exist():
         copy.get_slice(64)
     with pytest.raises(LayoutError, match="threads 0 to 31"):
         MMAS[0].get_slice(-1)
+
+
+# -- layoutlab eval ---------------------------------------------------------------------------------------------------
+
+
+def test_expressions_make_and_partition_copies(capsys):
+    copy = "make_tiled_copy_tv(make_copy_atom('universal', 'f16', 128), (16,16):(16,1), (8,1):(1,0))"
+    assert main(["eval", copy]) == 0
+    assert parse(capsys.readouterr().out) == eval(COPIES[0], dict(OURS)).record()
+    assert main(["eval", f"partition_D({copy}, 9, (128,64):(64,1))"]) == 0
+    printed = theirs(f"{COPIES[0]}.get_slice(9).partition_D(T(L((128,64),(64,1))))").text
+    assert capsys.readouterr().out.strip() == printed
+    mma = "make_tiled_mma(mma_atom(mma_sync(16, 8, 16, 'f16', 'f32')), (2,2,1), (32,32,16))"
+    assert main(["eval", f"tv_layout({mma}, 'C')"]) == 0
+    printed = theirs("make_tiled_mma(mma_atom(mma_sync(16,8,16,'f16','f32')),(2,2,1),(32,32,16)).tv_layout_C_tiled")
+    assert capsys.readouterr().out.strip() == printed.text
+    assert main(["eval", f"partition_S({copy}, 0, (128,24):(24,1))"]) == 1
+    assert "16 in mode 1 does not divide the tensor's 24" in capsys.readouterr().err
+    assert main(["eval", "make_copy_atom('ldmatrix', 'f16')"]) == 1
+    assert "is no copy instruction" in capsys.readouterr().err

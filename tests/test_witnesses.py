@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 
+from layoutlab.cli import main
 from layoutlab.witnesses import FACTS, WITNESSES, hold, table
 
 OTHERS = [path for path in sorted(Path(__file__).parent.glob("test_*.py")) if path.name != "test_witnesses.py"]
@@ -30,3 +32,12 @@ def test_table():
     assert all(witness in lines[0] for witness in WITNESSES)
     assert [line.split("  ")[0] for line in lines[1 : 1 + len(FACTS)]] == list(FACTS)
     assert re.search(r"^mma.sync +25 +10 +- +24\*$", table(), re.M)
+
+
+def test_the_command_prints_it(capsys):
+    assert main(["witnesses"]) == 0
+    assert capsys.readouterr().out == table() + "\n"
+    assert main(["witnesses", "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["schema"] == 1 and printed["facts"] == FACTS
+    assert [d["witness"] for d in printed["disagreements"]] == ["tensor-layouts"]

@@ -82,6 +82,14 @@ OURS = {
 }
 
 
+def fragment(mma: Any, operand: str, shape: Any, bits: int = 32) -> Layout:
+    make = getattr(mma, f"make_fragment_{operand}")
+    return make(shape, bits) if operand == "C" else make(shape)
+
+
+OURS["fragment"] = fragment
+
+
 def ours(expression: str) -> Answer:
     """What layoutlab prints."""
     try:

@@ -13,6 +13,7 @@ examples:
   layoutlab eval '((6,2):(8,2))(3,1)'                       a layout at a coordinate
   layoutlab eval 'logical_divide((4,2,3):(2,1,8), 4:2)'
   layoutlab eval '(S<3,4,3>[8b] o 0 o [16b](8,64):(64,1))(1,0)'
+  layoutlab eval "make_tiled_copy_tv(make_copy_atom('universal', 'f16', 128), (16,16):(16,1), 8:1)"
 
 exit status: 0, 1 when the operation has no such result, 2 when the text is no expression
 """
@@ -35,8 +36,10 @@ def add(subparsers: Any) -> None:
 
 def run(args: Any) -> int:
     """Evaluates and prints; 1 when a function refuses."""
-    from layoutlab.text.expression import functions, read
+    from layoutlab.text.expression import functions, offer, read
+    from layoutlab.tv.calls import calls
 
+    offer(calls())
     if args.list:
         for name, function in functions().items():
             print(f"{name:<22} {(function.__doc__ or '').strip().splitlines()[0]}")

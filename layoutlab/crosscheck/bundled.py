@@ -19,37 +19,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from layoutlab.atoms.mma import wgmma
 from layoutlab.catalogue import named
+from layoutlab.crosscheck.sp90_model import Account, Variant
 from layoutlab.crosscheck.tags import FOREIGN, RADIX, UNWRITTEN, numbers, numeric
 from layoutlab.device.replayed import Results, replay_bundle
 from layoutlab.device.runner import RESULTS, description
 from layoutlab.errors import LayoutError
-from layoutlab.handoff import Tile, verify, wgmma_c
+from layoutlab.handoff import Handoff, Location, Tile, verify
 from layoutlab.handoff.verdict import Witness
 
 Array = NDArray[Any]
 
-POISON = 0xFF  # of sP's buffer before P is written: NaN in every type
 TOLERANCE = {"bf16": 1e-5, "f16": 1e-5, "e4m3": 1e-2, "e5m2": 1e-2}
 """Of O in the random cases, as a share of the largest element: wgmma adds 8-bit products with 13 bits or so."""
 
 
 @dataclass(frozen=True, eq=False)
-class Account:
-    """What lies where and what is read: element numbers m * kv + k, UNWRITTEN where there is none.
-
-    `image` has an entry for each element-wide place of sP's buffer, `seen` one for each (m, k): what the tensor core
-    takes for A there, UNWRITTEN all along a row that reads what nobody wrote.
-    """
-
-    image: Array
-    seen: Array
-
-
-@dataclass(frozen=True, eq=False)
 class Bundle:
-    """A bundle's description, and the model of its variant."""
+    """A bundle's description, its variant, and what results of it show."""
 
     folder: Path
 
@@ -61,6 +48,11 @@ class Bundle:
             raise LayoutError(f"{self.folder} is no bundle of sP90: there is no model to judge it by")
         return found
 
+    @cached_property
+    def variant(self) -> Variant:
+        """The kernel's variant."""
+        return Variant(self.settings)
+
     @property
     def settings(self) -> dict[str, Any]:
         """The kernel's settings."""
@@ -70,52 +62,17 @@ class Bundle:
     @property
     def tile(self) -> Tile:
         """P."""
-        rows, kv = self.launch["tensors"]["S"]["shape"]
-        return Tile("P", m=rows, k=kv, bits=8 * numeric(self.settings["dtype"])(0).itemsize)
+        return self.variant.tile
 
-    @cached_property
+    @property
     def owner(self) -> Array:
         """(t, v) -> element, by the model."""
-        axes = wgmma_c(self.settings["dtype"]).over(self.tile).places
-        t, v = np.indices(tuple(axes.axes.values()))
-        at = axes.at(t=t, v=v)
-        return np.asarray(at["m"] * self.tile.shape[1] + at["k"])
+        return self.variant.owner
 
-    @cached_property
+    @property
     def model(self) -> Account:
-        """What the maps of sP90 say, or, for `registers`, those of the two fragments."""
-        size = self.tile.bits // 8
-        image = np.full(self.launch["tensors"]["image"]["bytes"] // size, UNWRITTEN, np.int64)
-        if self.settings["store"] == "registers":
-            return Account(image, self._as_registers())
-        handoff = named("sP90")(**self.settings)
-        t, v = np.indices(self.owner.shape)
-        bits = np.asarray(handoff.writer.write.at(t=t, v=v)["bit"])
-        places = bits // self.tile.bits
-        if (bits % self.tile.bits).any() or places.min() < 0 or places.max() >= image.size:
-            raise LayoutError("the model writes outside of the image: such a variant is not judged by its image")
-        if np.unique(places).size != places.size:
-            raise LayoutError("the model writes two elements to one place: which of them stays is the hardware's choice")
-        image[places] = self.owner
-        m, k = np.indices(self.tile.shape)
-        seen = image[np.asarray(handoff.reader.read.at(m=m, k=k)["bit"]) // self.tile.bits]
-        return Account(image, lost_rows(seen))
-
-    def _as_registers(self) -> Array:
-        """A[m, k] is what lies in the register that A's fragment has for it: (t, v) by A's map, the element by C's."""
-        rows, kv = self.tile.shape
-        step = 256 // self.tile.bits  # k of an instruction
-        a = np.asarray(wgmma(64, self.settings["dtype"], "f32", a_from="registers").a(np.arange(64 * step)))
-        seen = np.full((rows, kv), UNWRITTEN, np.int64)
-        count = 64 * step // 128  # values of a thread for one instruction
-        t, v = np.divmod(np.arange(128 * count), count)
-        place = a[t + 128 * v]  # m + 64 k
-        for group in range(rows // 64):
-            for i in range(kv // step):
-                seen[place % 64 + 64 * group, place // 64 + step * i] = self.owner[t + 128 * group, v + count * i]
-        return seen
-
-    # -- results -------------------------------------------------------------------------------------------------
+        """The model's account."""
+        return self.variant.model
 
     def account(self, results: Results) -> Account:
         """What results of the tagged cases show."""
@@ -139,29 +96,17 @@ class Bundle:
         """O."""
         return np.frombuffer(out["O"], np.float32).reshape(self.launch["tensors"]["O"]["shape"])
 
-    def expected_product(self, case: Mapping[str, Any], seen: Array) -> Array:
-        """A V in float64, A being what `seen` makes of the case's P."""
-        dtype = numeric(self.settings["dtype"])
-        S = np.frombuffer((self.folder / case["inputs"]["S"]).read_bytes(), np.float32)
-        P = S.astype(dtype).astype(np.float64)
-        tensor = self.launch["tensors"]["V"]
-        V = np.frombuffer((self.folder / case["inputs"]["V"]).read_bytes(), dtype).reshape(tensor["shape"])
-        V = V.astype(np.float64) if self.tile.bits == 16 else V.astype(np.float64).T
-        A = np.where(seen == UNWRITTEN, np.nan, P[np.maximum(seen, 0)])
-        return np.asarray(A @ V)
+    def expected_product(self, case: Mapping[str, Any]) -> Array:
+        """O of a case, by the model."""
+        return self.variant.expected_product(*(self._input(case, name) for name in "SV"))
 
-    def expected_image(self, case: Mapping[str, Any], image: Array) -> bytes:
-        """The bytes of the image, `image` saying which element lies where."""
-        dtype = numeric(self.settings["dtype"])
-        S = np.frombuffer((self.folder / case["inputs"]["S"]).read_bytes(), np.float32).astype(dtype)
-        word = f"u{self.tile.bits // 8}"
-        bits = S.view(word)
-        return np.where(image == UNWRITTEN, np.array(256 ** (self.tile.bits // 8) - 1, word), bits[image]).tobytes()
+    def expected_image(self, case: Mapping[str, Any]) -> bytes:
+        """The image of a case, by the model."""
+        return self.variant.expected_image(self._input(case, "S"))
 
-
-def lost_rows(seen: Array) -> Array:
-    """`seen` with every row that reads what nobody wrote lost: a NaN in a row of A is in all of O's."""
-    return np.where((seen == UNWRITTEN).any(axis=1, keepdims=True), UNWRITTEN, seen)
+    def _input(self, case: Mapping[str, Any], name: str) -> bytes:
+        path: str = case["inputs"][name]
+        return (self.folder / path).read_bytes()
 
 
 def spelled(digits: list[Array], dtype: str) -> Array:
@@ -225,34 +170,33 @@ def check_bundle(folder: Path, results: Path | None = None, *, replay: bool = Tr
 
 def judge(bundle: Bundle, found: Results, who: str, replayed: Results | None) -> Judgement:
     """Holds results, and what a replay gave, against the model and each other."""
-    lines, same = list[str](), True
+    lines = list[str]()
     theirs = bundle.account(found)
     differences = _account_differences(bundle, bundle.model, theirs, "the model", who)
     errors = dict[str, float]()
     for case in bundle.launch["cases"]:
         out = found[case["name"]]
-        if out["image"] != bundle.expected_image(case, bundle.model.image):
+        if out["image"] != bundle.expected_image(case):
             differences.append(f"case {case['name']}: the image has other bytes than by the model")
-        expected = bundle.expected_product(case, bundle.model.seen)
+        expected = bundle.expected_product(case)
         error = relative_error(bundle.product(out), expected)
         errors[case["name"]] = error
         limit = TOLERANCE[bundle.settings["dtype"]] if "seed" in case else 0.0
         if not error <= limit:
-            differences.append(f"case {case['name']}: O is off by {error:.1e} of its largest element, more than {limit:g}")
+            differences.append(
+                f"case {case['name']}: O is off by {error:.1e} of its largest element, more than {limit:g}"
+            )
         if replayed is not None:
             differences += _replay_differences(bundle, case, out, replayed[case["name"]], limit, who)
     lines += differences
     same = not differences
     counterexample = first_lost(bundle, theirs)
-    if bundle.settings["store"] != "registers":
-        witness = verify(named("sP90")(**bundle.settings))["placed"].witness
-        if said := _other_counterexample(counterexample, witness, who):
-            same = False
-            lines.append(said)
-        elif counterexample:
-            lines.append(f"{who} shows the counterexample of verify: {counterexample['message']}")
+    witness = verify(handoff_of(bundle.settings))["placed"].witness
+    if said := _other_counterexample(counterexample, witness, who):
+        same = False
+        lines.append(said)
     elif counterexample:
-        lines.append(f"{who} shows: {counterexample['message']}")
+        lines.append(f"{who} shows the counterexample of verify: {counterexample['message']}")
     if same:
         by = "the model and the replay" if replayed is not None else "the model"
         lines.append(
@@ -260,6 +204,17 @@ def judge(bundle: Bundle, found: Results, who: str, replayed: Results | None) ->
             f"cases on {who} are those of {by}"
         )
     return Judgement(same, tuple(lines), counterexample, errors)
+
+
+def handoff_of(settings: Mapping[str, Any]) -> Handoff:
+    """The handoff of the catalogue that a variant is: sP90, or rs_reuse where registers become operand A."""
+    if settings["store"] == "registers":
+        return named("rs_reuse")(dtype=settings["dtype"], kv=settings["kv"])
+    return named("sP90")(**settings)
+
+
+def _smem_byte(place: Location | None) -> int | None:
+    return place.outputs["bit"] // 8 if place is not None and place.space == "smem" else None
 
 
 def relative_error(product: Array, expected: Array) -> float:
@@ -306,18 +261,19 @@ def _other_counterexample(found: Mapping[str, Any] | None, witness: Witness | No
     if found is None or witness is None:
         if (found is None) == (witness is None):
             return None
-        return f"verify says {witness.message if witness else 'placed'}, {who} {found['message'] if found else 'got all'}"
-    said = {
+        said, shown = witness.message if witness else "placed", found["message"] if found else "everything in place"
+        return f"verify says {said}, {who} shows {shown}"
+    predicted: dict[str, Any] = {
         "thread": witness.thread,
         "value": witness.value,
         "coordinate": dict(witness.coordinate or {}),
-        "wrote": witness.wrote and witness.wrote.outputs["bit"] // 8,
-        "reads": witness.reads and witness.reads.outputs["bit"] // 8,
+        "wrote": _smem_byte(witness.wrote),
+        "reads": _smem_byte(witness.reads),
     }
-    shown = {name: found[name] for name in said}
-    if all(shown[name] is None and name == "reads" or shown[name] == value for name, value in said.items()):
+    seen = {name: found[name] for name in predicted}
+    if all((seen[name] is None and name == "reads") or seen[name] == value for name, value in predicted.items()):
         return None
-    return f"verify's counterexample is {said}, that of {who} is {shown}"
+    return f"verify's counterexample is {predicted}, that of {who} is {seen}"
 
 
 def _account_differences(bundle: Bundle, model: Account, theirs: Account, whose: str, who: str) -> list[str]:
@@ -333,14 +289,21 @@ def _account_differences(bundle: Bundle, model: Account, theirs: Account, whose:
 
 
 def _replay_differences(
-    bundle: Bundle, case: Mapping[str, Any], out: Mapping[str, bytes], replayed: Mapping[str, bytes], limit: float, who: str
-) -> list[str]:  # fmt: skip
+    bundle: Bundle,
+    case: Mapping[str, Any],
+    out: Mapping[str, bytes],
+    replayed: Mapping[str, bytes],
+    limit: float,
+    who: str,
+) -> list[str]:
     found = []
     if out["image"] != replayed["image"]:
         found.append(f"case {case['name']}: the image has other bytes on {who} than in the replay")
     error = relative_error(bundle.product(out), bundle.product(replayed).astype(np.float64))
     if not error <= limit:
-        found.append(f"case {case['name']}: O is off by {error:.1e} of its largest element between {who} and the replay")
+        found.append(
+            f"case {case['name']}: O is off by {error:.1e} of its largest element between {who} and the replay"
+        )
     return found
 
 
@@ -348,5 +311,3 @@ def _named(bundle: Bundle, number: int) -> str:
     if number == UNWRITTEN:
         return "nothing"
     return "what is not P's" if number == FOREIGN else "(m={}, k={})".format(*divmod(number, bundle.tile.shape[1]))
-
-

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from layoutlab.catalogue import of_catalogue
-from layoutlab.crosscheck import device, replayed, sp90, traced
+from layoutlab.crosscheck import device, replayed, sp90, tmem_p, traced
 from layoutlab.crosscheck.testimony import Provider, Source, Testimony, evidence
 from layoutlab.errors import LayoutError
 from layoutlab.handoff import Case, Handoff, Verdict, verify
@@ -167,5 +167,6 @@ PROVIDERS: dict[str, Provider] = {
         "replay": Source(replayed.missing, sp90.replay),
         "device": Source(sp90.missing_device, sp90.ask_device),
     },
+    "tP": {"replay": Source(replayed.missing, tmem_p.ask)},
 }
 """The witnesses of each handoff of the catalogue that has a kernel, by its name."""

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from layoutlab.crosscheck.tags import FOREIGN, UNWRITTEN
 from layoutlab.crosscheck.testimony import Testimony, evidence, first_other_claim
 from layoutlab.cutedsl.jobs import DSL_PACKAGE, Job, dsl_version, run_jobs
-from layoutlab.errors import LayoutError
+from layoutlab.errors import LayoutError, install_hint
 from layoutlab.handoff import Handoff, Verdict
 from layoutlab.handoff.verdict import Claim, Location, Witness
 
@@ -38,7 +38,7 @@ def missing() -> str | None:
     if dsl_version() is None:
         return f"CuTe DSL is not installed here (pip install {DSL_PACKAGE}), so there is no PTX to run"
     lost = [name for name in NEEDED if find_spec(name) is None]
-    return f"{' and '.join(lost)} not installed here: pip install layoutlab[replay]" if lost else None
+    return install_hint(lost[0]) if lost else None
 
 
 def observed(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -102,7 +102,6 @@ class Run:
 
     shape: tuple[int, int]
     axes: tuple[str, str]
-    size_bytes: int
     first_thread: int
     who: str
     owner: Array
@@ -129,7 +128,7 @@ class Run:
         over = found["overwrites"]
         m, k = model.tile.extents
         return cls(
-            (rows, columns), (m, k), model.tile.bits // 8, thread, model.reader.who,
+            (rows, columns), (m, k), thread, model.reader.who,
             np.array(found["owner"], np.int64).reshape(rows, -1),
             np.array(found["stores"]["element"], np.int64),
             np.array(found["stores"]["thread"], np.int64) - thread,
@@ -205,11 +204,10 @@ class Run:
         return Witness(message, t + self.first_thread, v, self.coordinate(element), wrote, reads)
 
     def _covered(self) -> Claim:
-        held = np.isin(np.arange(self.reads.size), self.owner)
-        lost = held if not held.all() else self.content[np.searchsorted(self.places, self.reads)] >= 0
-        if lost.all():
+        written = self.content[np.searchsorted(self.places, self.reads)] >= 0
+        if written.all():
             return self._claim("covered", None)
-        element = int((~lost).argmax())
+        element = int(written.argmin())
         coordinate, byte = self.coordinate(element), int(self.reads[element])
         message = f"({_listed(coordinate)}) is read at byte {byte}, and nothing is written there"
         return self._claim("covered", Witness(message, coordinate=coordinate, reads=_byte(byte)))

@@ -1,8 +1,8 @@
 """make_bundle: a compiled kernel, its launch and its inputs as a folder that another machine can run.
 
 Which bytes of the launch's parameters are addresses is learned, not assumed: the launch is captured at two sets of
-addresses, and each word that differs has to be a tensor's address, plus the same offset, in both. Scalars that a run may
-change are found in the same way.
+addresses, and each word that differs has to be a tensor's address, plus the same offset, in both. Scalars that a run
+may change are found in the same way.
 """
 
 from __future__ import annotations
@@ -182,8 +182,8 @@ def make_bundle(
 ) -> dict[str, Any]:
     """Writes a bundle, and returns its launch.json.
 
-    `inputs` are files by name; a case names one for each tensor that the kernel reads: {"name": "random", "inputs": {"S":
-    "inputs/S.bin"}}. `timing` is {"scalar", "values", "repeat"}; `made` says what this is, for whoever judges the
+    `inputs` are files by name; a case names one for each tensor that the kernel reads: {"name": "random", "inputs":
+    {"S": "inputs/S.bin"}}. `timing` is {"scalar", "values", "repeat"}; `made` says what this is, for whoever judges the
     results. Raises LayoutError for a folder that exists and is no bundle, and for what `described_launch` refuses.
     """
     cubin = getattr(getattr(call.compiled, "artifacts", None), "CUBIN", None)

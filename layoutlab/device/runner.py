@@ -3,10 +3,10 @@
     python run.py                       the bundle that the script lies in
     python run.py DIR DIR ... --out OUT several bundles, OUT/NAME.zip for each one's results
 
-A bundle (`layoutlab bundle`) is a folder: `launch.json`, the cubin, and the bytes of the inputs. `launch.json` holds the
-bytes of every kernel parameter as a launch on another machine would have had them, and says which words of them are
-addresses of which tensor, inside tensor maps too; those are replaced by the addresses here. The results are the bytes of
-every output in every case, and `run.json`: device, driver, date, times.
+A bundle (`layoutlab bundle`) is a folder: `launch.json`, the cubin, and the bytes of the inputs. `launch.json` holds
+the bytes of every kernel parameter as a launch on another machine would have had them, and says which words of them are
+addresses of which tensor, inside tensor maps too; those are replaced by the addresses here. The results are the bytes
+of every output in every case, and `run.json`: device, driver, date, times.
 
 Exit status: 0 all ran, 1 a launch failed, 3 there is no device that can run them.
 """
@@ -148,8 +148,8 @@ class Device:
         elif kind == SERIALIZATION:
             attribute.value.programmaticStreamSerializationAllowed = number
         else:
-            raise LaunchFailed(f"the launch has the attribute {kind}, which this script does not know: {CLUSTER} "
-                               f"(cluster), {COOPERATIVE} (cooperative) and {SERIALIZATION} (serialisation) it does")  # fmt: skip
+            known = f"{COOPERATIVE} (cooperative), {CLUSTER} (cluster) and {SERIALIZATION} (serialisation)"
+            raise LaunchFailed(f"the launch has the attribute {kind}, and this script knows {known} alone")
         return attribute
 
     def wait(self) -> None:
@@ -238,7 +238,9 @@ class Loaded:
             else:
                 data = bytes([tensor["fill"]]) * tensor["bytes"]
             if len(data) != tensor["bytes"]:
-                raise Refusal(f"{self.folder.name}, case {case['name']}: {name} has {len(data)} bytes, not {tensor['bytes']}")
+                raise Refusal(
+                    f"{self.folder.name}, case {case['name']}: {name} has {len(data)} bytes, not {tensor['bytes']}"
+                )
             self.device.put(self.addresses[name], data)
 
     def start(self, scalars: dict[str, int] | None = None) -> None:
@@ -262,7 +264,7 @@ class Loaded:
         self.device.wait()
         for _ in range(timing["repeat"]):
             for value in values:
-                seconds[str(value)].append(self.device.seconds(lambda value=value: self.start({name: value})))  # type: ignore[misc]
+                seconds[str(value)].append(self.device.seconds(lambda value=value: self.start({name: value})))
         return {"scalar": name, "seconds": seconds}
 
 

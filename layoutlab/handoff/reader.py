@@ -104,7 +104,7 @@ def wgmma_a(desc: SmemDescriptor, tile: Tile, *, starts_bytes: Sequence[int], ma
     if major != "K" and tile.bits != 16:
         raise LayoutError(f"operand A of {tile}: wgmma reads {tile.bits}-bit operands K-major only")
     like = _by_descriptor("A", desc, tile, tuple(starts_bytes), major)
-    rows = tile.shape[0]
+    rows, starts = tile.shape[0], tuple(starts_bytes)
     fault = f"{tile} has {rows} rows, and a wgmma takes 64" if rows % 64 else None
     return replace(
         like,
@@ -113,7 +113,7 @@ def wgmma_a(desc: SmemDescriptor, tile: Tile, *, starts_bytes: Sequence[int], ma
         code=like.code.replace("ll.umma_a", "ll.wgmma_a", 1),
         rules=lambda: [
             Rule("a warpgroup's instruction takes 64 rows", fault),
-            *_descriptor_rules(desc, tuple(starts_bytes)),
+            *_descriptor_rules(desc, starts),
         ],
     )
 

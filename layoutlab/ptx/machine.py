@@ -321,10 +321,9 @@ def run_grid(
     """Run every CTA of a launch and report.
 
     `params` holds the bytes of each parameter, `memory` the buffers it may touch, `wave_ctas` how many CTAs run
-    together (chosen from their size when None), `ctas` gives a range of CTAs when not all are to run, `limit` the warp-instructions
-    that a wave may take, `progress` is called with the number of CTAs done. Raises `PtxError`
-    at the first PTX line that the machine does not know or that leaves its memory, and `Deadlock` when no warp can go
-    on.
+    together (chosen from their size when None), `ctas` a range of CTA numbers when not all are to run, `limit` the
+    warp-instructions that a wave may take, `progress` is called with the number of CTAs done. Raises `PtxError` at the
+    first PTX line that the machine does not know or that leaves its memory, and `Deadlock` when no warp can go on.
     """
     if geometry.cluster != (1, 1, 1):
         raise PtxError(f"a cluster of {geometry.cluster} CTAs is not emulated yet")

@@ -107,7 +107,7 @@ class Wave:
         """Which flat chunks hold stores that neither their writer nor the issuing thread has fenced since."""
         stored = self.shared.stored_at[chunks]
         fenced = np.maximum(self.fenced_at[self.shared.stored_by[chunks]], self.fenced_at[issuer])
-        return stored > fenced
+        return np.asarray(stored > fenced)
 
     def close(self) -> None:
         """Let go of the frames, which hold the wave in turn, so that its memory is free at once."""

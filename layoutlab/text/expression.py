@@ -7,6 +7,7 @@
 
     expression  operand o operand ...  then any number of (arguments) or [mode]
     operand     name(expression, ..., name=expression)  shape:stride  swizzle  number  symbol  _  (expression, ...)
+                'name'  for the instructions and types that some functions take
 
 A bracket around one layout only groups it; `(8:1,)`, with a comma, is a tuple of one.
 """
@@ -28,6 +29,7 @@ from layoutlab.text.records import tiler_text
 from layoutlab.text.scanner import Scanner
 
 _CALL = r"(?!U?[Ii]nt\d+\()([A-Za-z_][A-Za-z0-9_]*)(?=\()"
+_QUOTED = r"'([^'\n]*)'|\"([^\"\n]*)\""
 _KEYWORD = r"([A-Za-z_][A-Za-z0-9_]*)\s*="
 _OTHER_PART = (
     r"cute::|(?:Composed)?Layout<|Swizzle\b|Sw?<|SW_|Layout\(|ComposedLayout\(|ArithTuple\(|\[|ptr\b|[gsrt]mem_"
@@ -77,14 +79,25 @@ def read(text: str) -> Node:
     return node
 
 
+_offered: dict[str, Callable[..., Any]] = {}
+
+
+def offer(functions: Mapping[str, Callable[..., Any]]) -> None:
+    """Makes functions of the layers below this one callable in expressions."""
+    _offered.update(functions)
+
+
 def functions() -> dict[str, Callable[..., Any]]:
-    """The functions that an expression may call, by name: the algebra's, those that make layouts, and of tuples."""
+    """The functions that an expression may call, by name: the algebra's, those that make layouts, and of tuples.
+
+    What `offer` was given comes on top of these.
+    """
     from layoutlab import algebra
 
     public = {name: getattr(algebra, name) for name in algebra.__all__}
     calls = {name: f for name, f in public.items() if callable(f) and not isinstance(f, type)}
     more = (make_layout, make_identity_layout, congruent, weakly_congruent, compatible, ceil_div, shape_div, product)
-    return dict(sorted(({f.__name__: f for f in more} | {"stride": _stride} | calls).items()))
+    return dict(sorted(({f.__name__: f for f in more} | {"stride": _stride} | calls | _offered).items()))
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
@@ -154,6 +167,8 @@ def _term(s: Scanner) -> Node:
         return _call(s, start, found[1])
     if s.at("("):
         return _tuple(s)
+    if found := s.match(_QUOTED):
+        return Literal(found[1] or found[2] or "")
     return Literal(read_term(s))
 
 

@@ -23,7 +23,7 @@ from layoutlab.tv.copy import (
     make_tiled_copy_tv,
 )
 from layoutlab.tv.epilogue import compute_tile_shape_or_override, get_smem_store_op, sm90_get_smem_store_op
-from layoutlab.tv.instructions import make_copy_atom, mma_atom, tcgen05_mma
+from layoutlab.tv.instructions import make_copy_atom, mma_atom
 from layoutlab.tv.mma import (
     MmaAtom,
     ThrMma,
@@ -34,7 +34,10 @@ from layoutlab.tv.mma import (
     make_tiled_copy_C,
     make_tiled_mma,
 )
+from layoutlab.tv.pairing import check_pair
+from layoutlab.tv.staging import tile_to_mma_shape
 from layoutlab.tv.tmem import make_tmem_copy
+from layoutlab.tv.umma import tcgen05_mma
 
 __all__ = [
     "CopyAtom",
@@ -46,6 +49,7 @@ __all__ = [
     "as_copy_atom",
     "as_tiled_copy",
     "as_tiled_mma",
+    "check_pair",
     "compute_tile_shape_or_override",
     "get_smem_store_op",
     "make_copy_atom",
@@ -63,4 +67,5 @@ __all__ = [
     "mma_atom",
     "sm90_get_smem_store_op",
     "tcgen05_mma",
+    "tile_to_mma_shape",
 ]

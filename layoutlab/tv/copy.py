@@ -42,7 +42,7 @@ from layoutlab.algebra.structure import L, layout_of, on_outer
 from layoutlab.errors import LayoutError
 from layoutlab.int_tuple import idx2crd, modes, product, to_text
 from layoutlab.layout import Layout, make_layout
-from layoutlab.survey import Undecided, coverage
+from layoutlab.survey import Undecided, coverage, number
 from layoutlab.swizzle import ComposedLayout
 from layoutlab.text import records
 from layoutlab.text.records import Tiler, tiler_text
@@ -69,12 +69,12 @@ class CopyAtom(records.CopyAtom):
     @property
     def threads(self) -> int:
         """Threads that execute it together."""
-        return _number(self.ref[0].size())
+        return number(self.ref[0].size())
 
     @property
     def values(self) -> int:
         """Values of one thread on the side that `ref` is."""
-        return _number(self.ref[1].size())
+        return number(self.ref[1].size())
 
 
 @dataclass(frozen=True, repr=False)
@@ -98,7 +98,7 @@ class TiledCopy(records.TiledCopy):
     @property
     def size(self) -> int:
         """Threads of the copy."""
-        return _number(self.tv[0].size())
+        return number(self.tv[0].size())
 
     @property
     def layout_tv_tiled(self) -> Layout:
@@ -137,7 +137,7 @@ class TiledCopy(records.TiledCopy):
         return on_outer(registers, self._retiled)
 
     def _retiled(self, layout: Layout) -> Layout:
-        values = _number(layout[0].size())
+        values = number(layout[0].size())
         shape = tuple(product(m) for m in modes(_shape_of(self.tiler)))
         order = _shaped(right_inverse(self.tv), shape)
         of_value = _quotient(order, self.size * values)  # (m,n) -> which group of V values of its thread
@@ -202,7 +202,7 @@ class ThrCopy:
         layout = outer_of(tensor)
         for mode, part in enumerate(layout):
             first = coalesce(part).leaves()[0][0]
-            fitting = _number(first) // 2
+            fitting = number(first) // 2
             while fitting > 1:
                 if self._fits(layout, mode, fitting, side):
                     return f"; its mode {mode} runs {first} elements and jumps, runs of {fitting} would fit"
@@ -211,7 +211,7 @@ class ThrCopy:
 
     def _fits(self, layout: Layout, mode: int, run: int, side: Layout) -> bool:
         """Whether the copy deals out a tensor of this shape whose one mode jumps after each run."""
-        size, far = _number(layout[mode].size()), _number(layout.size()) + 1
+        size, far = number(layout[mode].size()), number(layout.size()) + 1
         jumping = Layout((run, size // run), (far, far * far))
         others = [jumping if i == mode else Layout(part.size(), far**3 * (i + 1)) for i, part in enumerate(layout)]
         try:
@@ -244,7 +244,7 @@ def make_layout_tv(thr_layout: Layout, val_layout: Layout) -> tuple[tuple[int, .
     """
     together = raked_product(thr_layout, val_layout)
     tv = _shaped(right_inverse(together), (thr_layout.size(), val_layout.size()))
-    return tuple(_number(m.size()) for m in together), tv
+    return tuple(number(m.size()) for m in together), tv
 
 
 def make_tiled_copy(atom: CopyAtom, layout_tv: Layout, tiler_mn: Tiler) -> TiledCopy:
@@ -256,7 +256,7 @@ def make_tiled_copy(atom: CopyAtom, layout_tv: Layout, tiler_mn: Tiler) -> Tiled
     layoutlab.errors.LayoutError: TV layout (32,4):(4,1) leaves the tile (4:1,16:1) of 64 elements: T16 V0 is given \
 number 64. It has to give coordinates of the tile, the first mode fastest; memory offsets belong to make_cotiled_copy
     """
-    return TiledCopy(_tiler(tiler_mn), layout_tv, atom)
+    return TiledCopy(sized_tiler(tiler_mn), layout_tv, atom)
 
 
 def make_tiled_copy_tv(atom: CopyAtom, thr_layout: Layout, val_layout: Layout) -> TiledCopy:
@@ -369,19 +369,19 @@ def _check_tile(copy: TiledCopy) -> None:
 
 def _check_offsets(offsets: Layout, coords: Layout, data: Layout) -> None:
     """Refuses offsets that the data layout does not go to."""
-    there, size = composition(data, coords), _number(data.size())
-    if coalesce(there) == coalesce(offsets) and _number(coords.cosize()) <= size:
+    there, size = composition(data, coords), number(data.size())
+    if coalesce(there) == coalesce(offsets) and number(coords.cosize()) <= size:
         return
-    for i in range(_number(offsets.size())):
+    for i in range(number(offsets.size())):
         if coords(i) >= size or there(i) != offsets(i):
-            t, v = i % _number(offsets[0].size()), i // _number(offsets[0].size())
+            t, v = i % number(offsets[0].size()), i // number(offsets[0].size())
             raise LayoutError(f"T{t} V{v} is given offset {offsets(i)}, which {data} does not have")
 
 
-def _tiler(tiler: Tiler) -> Tiler:
+def sized_tiler(tiler: Tiler) -> Tiler:
     """The tiler with a layout for each size: as CuTe DSL prints it."""
     if isinstance(tiler, tuple):
-        return tuple(map(_tiler, tiler))
+        return tuple(map(sized_tiler, tiler))
     return Layout(tiler, 0 if tiler == 1 else 1) if isinstance(tiler, int) else tiler
 
 
@@ -409,9 +409,3 @@ def _shape_of(tiler: Tiler) -> Any:
 def _shaped(layout: Layout, shape: Any) -> Layout:
     """The same function of flat indices, with this shape."""
     return composition(layout, Layout(shape))
-
-
-def _number(x: Any) -> int:
-    if not isinstance(x, int):
-        raise LayoutError(f"the size {x} is known at run time only")
-    return x

@@ -118,7 +118,7 @@ def _tmem_atom(op: TmemAtom, value_type: str, bits: int) -> CopyAtom:
 
 
 def mma_atom(op: tables.MmaAtom | MmaAtom) -> MmaAtom:
-    """The atom of an mma.sync or wgmma of the tables; of `tcgen05_mma`, itself.
+    """The atom of an mma.sync or wgmma of the tables; of `layoutlab.tv.tcgen05_mma`, itself.
 
     >>> mma_atom(tables.mma_sync(16, 8, 16, "bf16", "f32")).c
     ((4,8),(2,2)):((32,1),(16,8))
@@ -126,26 +126,3 @@ def mma_atom(op: tables.MmaAtom | MmaAtom) -> MmaAtom:
     if isinstance(op, MmaAtom):
         return op
     return MmaAtom(Layout(op.threads), op.shape, op.a, op.b, op.c)
-
-
-def tcgen05_mma(m: int, n: int, bits: int = 16, cta_group: int = 1) -> MmaAtom:
-    """The atom of tcgen05.mma: one thread of each CTA issues it for all, so its "threads" are the CTAs.
-
-    >>> tcgen05_mma(256, 128, cta_group=2).b
-    (2,(64,16)):(64,(1,128))
-
-    bits is the width of A's and B's elements, 16, 32 or 8. Each CTA has half of the rows of A and C, and of B's.
-    """
-    k = 256 // bits
-    _check_tcgen05(m, n, cta_group)
-    a, b, c = (
-        Layout((cta_group, (rows // parts, columns)), (rows // parts, (1, rows)))
-        for rows, columns, parts in ((m, k, cta_group), (n, k, cta_group), (m, n, cta_group))
-    )
-    return MmaAtom(Layout(cta_group, 0 if cta_group == 1 else 1), (m, n, k), a, b, c)
-
-
-def _check_tcgen05(m: int, n: int, cta_group: int) -> None:
-    from layoutlab.atoms.datapath import accumulator
-
-    accumulator(m, n, cta_group)

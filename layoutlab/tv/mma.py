@@ -25,10 +25,11 @@ from layoutlab.algebra import append_ones, composition, logical_divide, right_in
 from layoutlab.errors import LayoutError
 from layoutlab.int_tuple import IntTuple, product
 from layoutlab.layout import Layout, make_layout
+from layoutlab.survey import number
 from layoutlab.swizzle import ComposedLayout
 from layoutlab.text import records
 from layoutlab.text.records import Tiler
-from layoutlab.tv.copy import CopyAtom, TiledCopy, _number, _tiler
+from layoutlab.tv.copy import CopyAtom, TiledCopy, sized_tiler
 from layoutlab.tv.division import Partitioned, check_divides, outer_of, thread_part
 
 Operand = Literal["A", "B", "C"]
@@ -44,6 +45,13 @@ class MmaAtom(records.MmaAtom):
     def layout(self, operand: Operand) -> Layout:
         """(thread, value) -> flat index of an operand's tile."""
         return {"A": self.a, "B": self.b, "C": self.c}[operand]
+
+    def fragment(self, operand: Operand, shape: Any, bits: int) -> Layout:
+        """The registers of a part of an operand, one after the other."""
+        side = self.layout(operand)[0]
+        if side.size() != 1 and all(stride == 0 for _, stride in side.leaves()):
+            raise LayoutError(f"{operand} is read from shared memory by descriptors: it has no registers")
+        return Layout(shape)
 
     def record(self) -> records.MmaAtom:
         """What a reader of the printed text knows."""
@@ -63,19 +71,19 @@ class TiledMma(records.TiledMma):
     @property
     def size(self) -> int:
         """Threads of the MMA."""
-        return _number(self.thr.size())
+        return number(self.thr.size())
 
     def get_tile_size(self, mode: int) -> int:
         """The extent of the tile in M (0), N (1) or K (2).
 
-        >>> from layoutlab.tv.instructions import tcgen05_mma
+        >>> from layoutlab.tv.umma import tcgen05_mma
         >>> [make_tiled_mma(tcgen05_mma(128, 64)).get_tile_size(i) for i in range(3)]
         [128, 64, 16]
         """
         entry = self.permutation[mode] if isinstance(self.permutation, tuple) else None
         if entry is not None:
-            return _number(entry.size() if isinstance(entry, Layout) else product(entry))
-        return _number(product(self._atom_extent(mode))) * _number(self.thr[1 + mode].size())
+            return number(entry.size() if isinstance(entry, Layout) else product(entry))
+        return number(product(self._atom_extent(mode))) * number(self.thr[1 + mode].size())
 
     @property
     def tv_layout_A_tiled(self) -> Layout:
@@ -123,11 +131,31 @@ class TiledMma(records.TiledMma):
     def partition_shape_C(self, shape: IntTuple) -> Any:
         """The shape of one thread's part of C: (V, rest of M, rest of N).
 
-        >>> from layoutlab.tv.instructions import tcgen05_mma
+        >>> from layoutlab.tv.umma import tcgen05_mma
         >>> make_tiled_mma(tcgen05_mma(128, 64)).partition_shape_C((128, 128))
         ((128, 64), 1, 2)
         """
         return self._partition_shape(shape, "C")
+
+    def make_fragment_A(self, shape: IntTuple) -> Layout:
+        """Where one thread's part of A is held: its registers, or Tensor Memory; `shape` is `partition_shape_A`'s."""
+        return self.atom.fragment("A", shape, 0)
+
+    def make_fragment_B(self, shape: IntTuple) -> Layout:
+        """Where one thread's part of B is held."""
+        return self.atom.fragment("B", shape, 0)
+
+    def make_fragment_C(self, shape: IntTuple, bits: int = 32) -> Layout:
+        """Where one thread's part of C is held: its registers; of tcgen05.mma, addresses of Tensor Memory.
+
+        >>> from layoutlab.tv.umma import tcgen05_mma
+        >>> mma = make_tiled_mma(tcgen05_mma(128, 64))
+        >>> mma.make_fragment_C(mma.partition_shape_C((256, 64)))
+        ((128,64),2,1):((65536,1),64,0)
+
+        Units: elements of a Tensor Memory pointer to `bits` bits, one to a 32-bit column.
+        """
+        return self.atom.fragment("C", shape, bits)
 
     def _partition_shape(self, shape: IntTuple, operand: Operand) -> Any:
         values, *rest = self.get_slice(0)._partition(Layout(shape), operand).outer
@@ -147,7 +175,7 @@ class TiledMma(records.TiledMma):
         counts = tuple(Layout(self.thr[1 + m].size()) for m in modes)
         threads, rest = zipped_divide(cut[1], counts)
         for i, m in enumerate(modes):
-            span = _number(product(self._atom_extent(m))) * _number(self.thr[1 + m].size())
+            span = number(product(self._atom_extent(m))) * number(self.thr[1 + m].size())
             check_divides(f"MMA's {operand}", i, span, rest[i].size(), layout[i].size())
         return make_layout(tv[0], threads), tv[1], rest
 
@@ -205,14 +233,14 @@ def make_tiled_mma(
 ) -> TiledMma:
     """The MMA with instructions beside each other in M, N and K, on tensors cut by a permutation.
 
-    >>> from layoutlab.tv.instructions import tcgen05_mma
+    >>> from layoutlab.tv.umma import tcgen05_mma
     >>> make_tiled_mma(tcgen05_mma(256, 128, cta_group=2)).thr
     (2,1,1,1):(1,0,0,0)
     """
     beside = atom_layout_mnk if isinstance(atom_layout_mnk, Layout) else Layout(atom_layout_mnk)
     thr = tiled_product(atom.thr, append_ones(beside, 3))
     entries = permutation_mnk if isinstance(permutation_mnk, tuple) else (permutation_mnk, None, None)
-    return TiledMma(thr, tuple(map(_tiler, entries)), atom)
+    return TiledMma(thr, tuple(map(sized_tiler, entries)), atom)
 
 
 def make_tiled_copy_A(atom: CopyAtom, tiled_mma: TiledMma) -> TiledCopy:
@@ -239,7 +267,7 @@ def make_tiled_copy_C(atom: CopyAtom, tiled_mma: TiledMma) -> TiledCopy:
 
 def _operand_copy(atom: CopyAtom, mma: TiledMma, operand: Operand) -> TiledCopy:
     tiler = tuple(mma.get_tile_size(m) for m in _MODES[operand])
-    return TiledCopy(_tiler(tiler), mma.tv_layout(operand), atom)
+    return TiledCopy(sized_tiler(tiler), mma.tv_layout(operand), atom)
 
 
 def as_tiled_mma(mma: records.TiledMma) -> TiledMma:

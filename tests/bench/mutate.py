@@ -36,8 +36,9 @@ STATEMENT = re.compile(r"^\s+(?:@!?%?\w+\s+)?[a-z][\w.:]*\s.*;$|^\s+[a-z][\w.:]*
 HINT = re.compile(r"prefetch|fence|relinquish|griddepcontrol|setmaxnreg|bar\.warp|dealloc|\bret\b")
 TIMING = re.compile(r"wait::ld|bar\.sync")
 SWAPS = [
-    (r"\badd\.s32\b", "sub.s32"), (r"\bshl\.b32\b", "shr.u32"), (r"\band\.b32\b", "or.b32"), (r"\bxor\.b32\b", "or.b32"),
-    (r"setp\.ne\b", "setp.eq"), (r"setp\.lt\b", "setp.ge"), (r"setp\.eq\b", "setp.ne"), (r"@%p", "@!%p"), (r"@!%p", "@%p"),
+    (r"\badd\.s32\b", "sub.s32"), (r"\bshl\.b32\b", "shr.u32"), (r"\band\.b32\b", "or.b32"),
+    (r"\bxor\.b32\b", "or.b32"), (r"setp\.ne\b", "setp.eq"), (r"setp\.lt\b", "setp.ge"),
+    (r"setp\.eq\b", "setp.ne"), (r"@%p", "@!%p"), (r"@!%p", "@%p"),
     (r"\+(\d+)\]", r"+16+\1]"), (r", (\d+);$", lambda m: f", {int(m.group(1)) + 1};"), (r"cvt\.rn\b", "cvt.rz"),
 ]  # fmt: skip
 

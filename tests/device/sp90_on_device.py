@@ -9,9 +9,11 @@ others are run by a new one.
 
 from __future__ import annotations
 
+import collections
 import csv
 import io
 import json
+import re
 import subprocess
 import sys
 import tarfile
@@ -23,7 +25,9 @@ METRICS = (
     "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
     "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
 )
-ROUNDS = (1, 11)
+# Launches of one kernel count some dozens of wavefronts more or less than each other: 1000 stores make that little.
+ROUNDS = (101, 101, 101, 1101, 1101, 1101)
+SASS_STORE = re.compile(r"\b(STS(?:M)?(?:\.[\w.]+)?) \[")
 COUNT_SECONDS = 200
 
 
@@ -47,7 +51,7 @@ def run_all(folder: Path, bundles: list[Path], results: Path) -> dict[str, str]:
 
 
 def counts(folder: Path, bundles: list[Path]) -> dict[str, object]:
-    """The counters of each bundle's launches with 1 and 11 stores."""
+    """The counters of each bundle's launches with 101 and 1101 stores, and the stores in its machine code."""
     command = ["ncu", "--clock-control", "none", "--cache-control", "none", "--metrics", ",".join(METRICS), "--csv"]
     run = [sys.executable, folder / "runner.py", *bundles, "--only", *map(str, ROUNDS)]
     done = subprocess.run([*command, *run], capture_output=True, text=True, timeout=COUNT_SECONDS)
@@ -57,12 +61,20 @@ def counts(folder: Path, bundles: list[Path]) -> dict[str, object]:
     order = list(dict.fromkeys(row["ID"] for row in rows))
     if len(order) != len(launched) or done.returncode:
         return {"error": (done.stdout[-2000:] + done.stderr[-2000:])}
-    found: dict[str, dict[str, dict[str, int]]] = {}
+    found: dict[str, dict[str, dict[str, list[int]]]] = {}
     for row in rows:
         name, rounds = launched[order.index(row["ID"])]
         value = int(float(row["Metric Value"].replace(",", "")))
-        found.setdefault(name, {}).setdefault(row["Metric Name"], {})[rounds] = value
-    return {"command": " ".join(map(str, command)), "counts": found}
+        found.setdefault(name, {}).setdefault(row["Metric Name"], {}).setdefault(rounds, []).append(value)
+    sass = {bundle.name: stores(bundle / "kernel.cubin") for bundle in bundles}
+    return {"command": " ".join(map(str, command)), "counts": found, "sass": sass}
+
+
+def stores(cubin: Path) -> list[dict[str, int]]:
+    """How many stores to shared memory of each kind a cubin has between one barrier and the next."""
+    done = subprocess.run(["cuobjdump", "--dump-sass", cubin], capture_output=True, text=True)
+    parts = re.split(r"\bBAR\.SYNC", done.stdout)
+    return [dict(collections.Counter(SASS_STORE.findall(part))) for part in parts]
 
 
 def main(folder: Path, out: Path) -> None:

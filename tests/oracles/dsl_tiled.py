@@ -86,14 +86,14 @@ def wgmma(n, ab, cd, a_from="smem"):
     return warpgroup.MmaF16BF16Op(TYPES[ab], TYPES[cd], (64, n, 16), source, K, K)
 
 
-def tcgen05_mma(m, n, bits=16, cta_group=1, a_from="smem"):
+def tcgen05_mma(m, n, bits=16, cta_group=1, a_from="smem", accumulator="f32"):
     group = tcgen05.CtaGroup(cta_group)
     source = tcgen05.OperandSource.TMEM if a_from == "tmem" else tcgen05.OperandSource.SMEM
     if bits == 32:
         return tcgen05.MmaTF32Op((m, n, 8), group, source, K, K)
     if bits == 8:
         return tcgen05.MmaF8F6F4Op(TYPES["e4m3"], TYPES["e4m3"], TYPES["f32"], (m, n, 32), group, source, K, K)
-    return tcgen05.MmaF16BF16Op(TYPES["bf16"], TYPES["f32"], (m, n, 16), group, source, K, K)
+    return tcgen05.MmaF16BF16Op(TYPES["f16"], TYPES[accumulator], (m, n, 16), group, source, K, K)
 
 
 def get_smem_store_op(major, stored, loaded, load):
@@ -106,6 +106,11 @@ def sm90_get_smem_store_op(major, stored, loaded):
 
 def compute_tile_shape_or_override(shape, kind, *options):
     return hopper_helpers.compute_tile_shape_or_override(shape, TYPES[kind], *options)
+
+
+def fragment(mma, operand, shape, bits=32):
+    """The layout of an operand's fragment; `bits` belongs to the MMA here."""
+    return getattr(mma, f"make_fragment_{operand}")(shape).layout
 
 
 NAMES = {
@@ -121,6 +126,8 @@ NAMES = {
     "get_smem_store_op": get_smem_store_op,
     "sm90_get_smem_store_op": sm90_get_smem_store_op,
     "compute_tile_shape_or_override": compute_tile_shape_or_override,
+    "fragment": fragment,
+    "tile_to_mma_shape": tcgen05.tile_to_mma_shape,
     "mma_atom": cute.make_mma_atom,
     "mma_sync": mma_sync,
     "wgmma": wgmma,

@@ -213,6 +213,8 @@ def store_shared(wave: Wave, ins: Instruction, cta: int, at: int, data: Array) -
     """Bytes that an asynchronous unit writes to shared memory."""
     wave.shared.window(cta)[at : at + len(data)] = data
     wave.shared.window_flags(cta)[at : at + len(data)] = 1
+    first = (cta * wave.shared.stride + at) >> 4
+    wave.shared.stored_at[first : first + len(data) // 16] = 0
     if wave.services.provenance is not None:
         start = cta * wave.shared.stride + at
         wave.services.provenance.shared_fill(ins, np.arange(start, start + len(data)))
@@ -228,7 +230,8 @@ def note_unfenced(wave: Wave, ins: Instruction, cta: int, chunks: Array, issuer:
         byte = int(first) * 16 % wave.shared.stride
         wave.services.findings.add(
             "no proxy fence", ins,
-            f"{what} of CTA {cta} reads shared byte {byte}, which thread {thread} stored without a fence.proxy.async since",
+            f"{what} of CTA {cta} reads shared byte {byte}, which thread {thread} stored without a "
+            "fence.proxy.async since",
         )  # fmt: skip
 
 

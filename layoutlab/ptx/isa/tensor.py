@@ -183,6 +183,7 @@ def _store_box(wave: Wave, ins: Instruction, cta: int, at: int, box: Box) -> Non
     data = box.gather(wave).reshape(-1).view(np.complex128)  # complex128 moves 16 bytes at a time
     wave.shared.window(cta).view(np.complex128)[chunks] = data
     wave.shared.window_flags(cta).view(np.complex128)[chunks] = _WRITTEN
+    wave.shared.stored_at[chunks + cta * (wave.shared.stride >> 4)] = 0  # the async proxy's own bytes need no fence
     record = wave.services.provenance
     if record is not None:
         locations = _byte_locations(box, at)
@@ -220,7 +221,13 @@ def _store(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
     def run(f: Frame) -> None:
         units, wave = f.wave.asynchronous, f.wave
         lists = [x.ravel().tolist() for x in (source(f), pointer(f), f.select(f.cta), f.select(f.slot))]
+        done: set[tuple[int, ...]] = set()  # stores that several lanes issue alike and at once change nothing further
         for i, (at, where, cta, issuer, place) in enumerate(zip(*lists, coordinates(f), strict=True)):
+            if not op and units.eager:
+                same = (at, where, cta, *place)
+                if same in done:
+                    continue
+                done.add(same)
             if min(place) < 0:
                 # Recorded on an H200: an illegal instruction.
                 raise PtxError(f"{ins.opcode}: a store at negative coordinates {tuple(place)}", ins.line)
