@@ -469,6 +469,27 @@ def test_the_command_shows_budget_and_verdict(capsys):
     assert f"of {SHARED_BYTES} bytes" in printed.out
 
 
+def test_a_planted_fault_that_is_not_seen_is_said(capsys):
+    status, printed = run_command(capsys, "--seq", "10", "--head-dim", "128", "--fault", "early_release")
+    assert status == 3
+    assert "within the limits" in printed.out
+    assert "fault early_release was not seen in this run" in printed.out
+    assert "1 Q tile (batch x heads x seq / 128) ran on 148 CTAs" in printed.out
+    advised = ("--seq", "256", "--ctas", "1", "--head-dim", "128", "--fault", "early_release")
+    assert run_command(capsys, *advised)[0] == 1
+
+
+@pytest.mark.parametrize("fault, settings", [
+    ("p_offset_forgotten", {"p": "smem"}),
+    ("p_offset_in_columns", {"p": "smem"}),
+    ("early_release", {"head_dim": 64}),
+])  # fmt: skip
+def test_a_fault_without_effect_is_refused(fault, settings):
+    AttentionConfig(fault=fault)
+    with pytest.raises(LayoutError, match=f"fault={fault} "):
+        AttentionConfig(fault=fault, **settings)
+
+
 def test_the_command_takes_and_gives_files(capsys, tmp_path):
     inputs = random_inputs(1, 20, 30, 2, 1, 64)
     np.savez(tmp_path / "in.npz", **dict(zip("qkv", inputs, strict=True)))

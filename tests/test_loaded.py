@@ -220,3 +220,8 @@ def test_what_the_driver_refuses_of_a_box(bits: int, extent: int, swizzle: Any, 
     tile = ll.Tile("Q", m=64, k=extent, bits=bits)
     writer = ll.tma_load(ll.smem(f"(64,{extent}):({extent},1)", over=tile), box={"k": extent, "m": 64}, swizzle=swizzle)
     assert any(message in (rule.fault or "") for rule in writer.rules())
+
+
+def test_a_stage_beyond_shared_memory_is_refused() -> None:
+    with pytest.raises(ll.LayoutError, match="would end at byte 262143, and a block has"):
+        named("sK")(kv=256, head_dim=256, slot=1)

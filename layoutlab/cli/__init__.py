@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
 
-from layoutlab.errors import LayoutError
+from layoutlab.errors import LayoutError, install_hint
 
 USAGE_ERROR = 2
 
@@ -135,6 +135,8 @@ def nearest(name: str, known: Sequence[str] | dict[str, str]) -> str:
 def _sentence(e: Exception) -> str:
     if isinstance(e, LayoutError):
         return str(e)
+    if isinstance(e, ModuleNotFoundError) and e.name is not None and not _own(e.name):
+        return install_hint(e.name)
     if isinstance(e, OSError) and e.filename is not None:
         return f"cannot read {e.filename}: {e.strerror}"
     frame = e.__traceback__
@@ -142,6 +144,11 @@ def _sentence(e: Exception) -> str:
         frame = frame.tb_next
     where = "" if frame is None else f" in {frame.tb_frame.f_code.co_filename}, line {frame.tb_lineno}"
     return f"internal error: {type(e).__name__}: {e}{where}; run it again with --debug for the traceback"
+
+
+def _own(module: str) -> bool:
+    """Whether a module that is missing is layoutlab's, whose absence is a fault; the kernels come with an install."""
+    return module.partition(".")[0] == "layoutlab" and module.split(".")[1:2] != ["kernels"]
 
 
 def _failed(sentence: str, status: int = USAGE_ERROR) -> int:
