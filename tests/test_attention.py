@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from layoutlab.device import runner
 from layoutlab.errors import LayoutError
 from layoutlab.kernels import attention_device, attention_run
 from layoutlab.kernels.attention_config import SHARED_BYTES, TMEM_COLUMNS, AttentionConfig
@@ -358,7 +359,7 @@ def test_a_device_gets_copies_and_gives_results_back(monkeypatch):
         there = [Operand(at, (memory.size // 2,), "bf16") for at, memory in driver.held.items()]
         replay_launch(compiled, packed, there)
 
-    monkeypatch.setattr(attention_device, "cuda_driver", lambda: driver)
+    monkeypatch.setattr(runner, "cuda_driver", lambda: driver)
     monkeypatch.setattr(attention_device, "launch", launch)
     inputs = random_inputs(1, 30, 50, 2, 1, 64)
     outcome = run_attention(AttentionConfig(head_dim=64), *inputs, on="device")
@@ -382,7 +383,7 @@ def test_it_compiles_for_each_architecture_that_it_runs_on(arch):
     ],
 )
 def test_without_a_fitting_device_nothing_is_compiled(monkeypatch, driver, message):
-    monkeypatch.setattr(attention_device, "cuda_driver", lambda: driver)
+    monkeypatch.setattr(runner, "cuda_driver", lambda: driver)
     monkeypatch.setattr(attention_run, "compile_attention", None)
     with pytest.raises(Unavailable, match=message):
         run_attention(AttentionConfig(head_dim=64), *random_inputs(1, 1, 1, 1, 1, 64), on="device")

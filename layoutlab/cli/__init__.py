@@ -31,6 +31,8 @@ COMMANDS = {
     "sweep": "verify every combination of settings, in parallel",
     "run": "run a compiled kernel on the CPU, instruction by instruction",
     "witnesses": "list who else says so: each fact of the tables and the cases that agree",
+    "bundle": "write a compiled kernel as a folder that a machine with a device can run",
+    "check-bundle": "judge what a device made of a bundle",
 }
 
 
@@ -61,7 +63,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def installed() -> dict[str, str]:
     """The commands that this installation has, with their one line of help."""
-    return {name: text for name, text in COMMANDS.items() if find_spec(f"{__name__}.{name}") is not None}
+    return {name: text for name, text in COMMANDS.items() if find_spec(_module(name)) is not None}
+
+
+def _module(command: str) -> str:
+    """The module of a command: check-bundle is check_bundle.py."""
+    return f"{__name__}.{command.replace('-', '_')}"
 
 
 def version() -> str:
@@ -103,7 +110,7 @@ def _run(arguments: list[str], debug: bool) -> int:
     for name, text in commands.items():
         if name != chosen:
             subparsers.add_parser(name, help=text)
-    module = None if chosen is None else import_module(f"{__name__}.{chosen}")
+    module = None if chosen is None else import_module(_module(chosen))
     if module is not None:
         module.add(subparsers)
     args = parser.parse_args(arguments, argparse.Namespace(debug=debug))

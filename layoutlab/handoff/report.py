@@ -74,6 +74,13 @@ def cost_line(writer: Writer) -> str:
     >>> cost_line(store("(128,64):(1,128)", smem("S<3,4,3> o 0 o (128,64):(64,1)", over=P), bits=64))
     '16 stores of 64 bits a thread, 4 wavefronts each for a warp (2 is the least); 128-bit: 8, 4 each (conflict-free)'
     """
+    if writer.rows is not None:
+        from layoutlab.handoff.accesses import stored_matrices
+
+        group = stored_matrices(writer)
+        counts = [access.swizzled(group.swizzle) for access in group.of_warp(0)]
+        free = "conflict-free" if max(counts) == int(group.op[-1]) else f"{group.op[-1]} is the least"
+        return f"{len(counts)} {writer.unit} a warp, {_each(counts)} wavefronts each ({free})"
     if writer.unit:
         return f"no loads or stores of threads to count: {writer.unit}"
     if writer.space != "smem":
