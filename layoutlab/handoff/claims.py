@@ -370,7 +370,12 @@ def inside(q: Question) -> Claim:
     def walk(reason: str) -> Claim:
         def wrong(**index: Any) -> Any:
             cell = q.write.at(**index)["bit"]
-            bad = ~q.inside_tile(**index) | q.leaves_by_copy(**index) | (cell < whole.start) | (cell + q.tile.bits > whole.stop)
+            bad = (
+                ~q.inside_tile(**index)
+                | q.leaves_by_copy(**index)
+                | (cell < whole.start)
+                | (cell + q.tile.bits > whole.stop)
+            )
             for r in live.values():
                 bad = bad | (cell < r.stop) & (cell + q.tile.bits > r.start)
             return bad

@@ -130,6 +130,10 @@ def _by_descriptor(what: str, desc: SmemDescriptor, tile: Tile, starts: tuple[in
     desc.elements_a_chunk(tile.bits, major)
     if major == "MN" and tile.bits == 4:
         raise LayoutError(f"operand {what} of {tile}: kinds mxf4 and mxf4nvf4 read packed 4-bit elements K-major only")
+    if major == "MN" and tile.bits == 32 and desc.swizzle != "128_32b":
+        raise LayoutError(
+            f'operand {what} of {tile}: 32-bit operands are MN-major in swizzle "128_32b" alone, not in {desc.swizzle}'
+        )
     if any(isinstance(s, bool) or not isinstance(s, int) or abs(s) >= 1 << 40 for s in starts):
         raise LayoutError(f"starts_bytes are numbers of bytes of shared memory, not {_listed(starts)}")
     if ks % step or len(starts) != ks // step:
