@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from errno import ENOSPC
 from importlib import import_module
 from importlib.util import find_spec
 
@@ -51,9 +52,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _close_stdout()
         return USAGE_ERROR
+    except OSError as e:
+        if e.errno == ENOSPC and e.filename is None:
+            _close_stdout()
+            return _failed(f"the answer cannot be written: {e.strerror}")
+        return _failed(_sentence(e))
     except KeyboardInterrupt:
         return _failed("interrupted", 130)
-    except Exception as e:
+    except BaseException as e:  # a user's file may raise what is no Exception
         if debug:
             import traceback
 
@@ -115,6 +121,8 @@ def _run(arguments: list[str], debug: bool) -> int:
         module.add(subparsers)
     args = parser.parse_args(arguments, argparse.Namespace(debug=debug))
     assert module is not None, "argparse insists on a command"
+    if sys.stdout is None:
+        raise LayoutError("there is no standard output to write the answer to: it is closed")
     status: int = module.run(args)
     sys.stdout.flush()
     return status
@@ -132,7 +140,7 @@ def nearest(name: str, known: Sequence[str] | dict[str, str]) -> str:
     return f", did you mean {found[0]}?" if found else ""
 
 
-def _sentence(e: Exception) -> str:
+def _sentence(e: BaseException) -> str:
     if isinstance(e, LayoutError):
         return str(e)
     if isinstance(e, ModuleNotFoundError) and e.name is not None and not _own(e.name):

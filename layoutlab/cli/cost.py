@@ -27,6 +27,10 @@ exit status: 0; 2 where nothing can be counted
 OPS = ("load", "store", *(f"{m}.x{n}" for m in ("ldmatrix", "stmatrix") for n in (1, 2, 4)))
 
 
+BITS, WIDTHS = (8, 16, 32, 64, 128), (1, 2, 4, 8, 16)
+"""Of an element, and the bytes of a lane."""
+
+
 def add(subparsers: Any) -> None:
     """Adds the command's parser."""
     import argparse
@@ -56,9 +60,12 @@ def run(args: Any) -> int:
     """Counts and prints."""
     from layoutlab.cli.words.costs import as_json, cost_of_expressions, cost_of_handoff, report
 
+    for option, value, takes in (("--bits", args.bits, BITS), ("--width", args.width, WIDTHS)):
+        if value is not None and value not in takes:
+            raise LayoutError(f"{option} {value}: it is one of {', '.join(map(str, takes))}")
     costs = []
     for name, h in _handoffs(args):
-        if args.bits or args.op:
+        if args.bits is not None or args.op:
             raise LayoutError(f"{name} says its own width and instructions: --bits and --op are for an expression")
         costs.append(cost_of_handoff(h, args.width and 8 * args.width, args.suggest))
     if not costs:
