@@ -217,7 +217,7 @@ def test_one_thread_owns_it_all(head_dim: int) -> None:
 def test_offsets_taken_for_coordinates() -> None:
     verdict = refuted(store="composition_raw")
     assert wrong_claims(verdict) == ["placed"]
-    assert verdict.explanation[0].startswith("an order: m is written as (2,64):(8192,2) and read as 128:128 bytes")
+    assert verdict.explanation[0].startswith("an order: m is written as (2,64):(8192,2) and read as 128:128; k ")
 
 
 FAULTS = [

@@ -6,6 +6,7 @@ from typing import Literal
 
 from layoutlab.atoms.descriptors import Major, SmemDescriptor, SwizzleMode
 from layoutlab.atoms.operand import K_BYTES
+from layoutlab.errors import LayoutError
 from layoutlab.handoff import Handoff, Tile, smem, tma_load, umma_a, umma_b
 from layoutlab.handoff.operand import SmemOperand
 from layoutlab.swizzle import ComposedLayout
@@ -37,6 +38,8 @@ def loaded(
     `tma_swizzle`, `box`, `k_step`, `descriptor` and `read_major` plant one mistake each.
     """
     (row, rows), (k, ks) = tile.extents.items()
+    if valid[1] < 1:
+        raise LayoutError(f"seq={valid[1]}: a TMA tensor has an extent of at least 1, and {tile.name}'s is seq")
     operand = SmemOperand(rows, ks, tile.bits, major)
     start = base + slot * operand.bytes
     storage = smem(ComposedLayout(operand.swizzle, 0, operand.layout), over=tile, base_bytes=start, align_bytes=1024)

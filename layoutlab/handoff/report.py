@@ -7,6 +7,8 @@ from typing import Any
 
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.core import Handoff
+from layoutlab.handoff.places import Places
+from layoutlab.handoff.storage import HARDWARE_PERIOD_BYTES, Smem
 from layoutlab.handoff.verdict import Claim, Verdict
 from layoutlab.handoff.writer import Writer
 
@@ -23,8 +25,21 @@ def report(verdict: Verdict) -> str:
     for claim in verdict.claims:
         lines += _claim_lines(claim)
         lines += [f"    {sentence}" for sentence in verdict.explanation if claim.name == first]
+    lines += [f"  remark     {remark}" for remark in remarks(verdict)]
     lines += ["", f"  cost       {cost_line(h.writer)}", f"  not checked: {NOT_CHECKED}", "", last_line(verdict)]
     return "\n".join(lines)
+
+
+def remarks(verdict: Verdict) -> list[str]:
+    """What is right here and would not be one setting further."""
+    storage = verdict.handoff.writer.storage
+    if not isinstance(storage, Smem) or storage.swizzles != "offsets" or verdict["placed"].verdict != "proved":
+        return []
+    period = min(storage.repeat_bytes, HARDWARE_PERIOD_BYTES)
+    if period == 1:
+        return []
+    bites = "at others it is not what hardware reads"
+    return [f"the writer swizzles offsets from its base: right at bases that {period} divides; {bites}"]
 
 
 def _maps(h: Handoff) -> list[str]:
@@ -61,7 +76,9 @@ def last_line(verdict: Verdict) -> str:
     """The verdict in one sentence."""
     took = f"{verdict.seconds * 1e3:.2f} ms"
     if verdict.proved:
-        return f"proved in {took}: every element of {verdict.handoff.tile.name} lands where it is read"
+        zeros = verdict.handoff.writer.zeros
+        filled = f"; {zeros} of them are zeros from outside of the tensor" if zeros else ""
+        return f"proved in {took}: every element of {verdict.handoff.tile.name} lands where it is read{filled}"
     names = ", ".join(c.name for c in verdict.claims if c.verdict == verdict.verdict)
     return f"{verdict.verdict} in {took}: {names}"
 
@@ -71,9 +88,11 @@ def cost_line(writer: Writer) -> str:
 
     >>> from layoutlab.handoff import Tile, smem, store
     >>> P = Tile("P", m=128, k=64, bits=16)
-    >>> cost_line(store("(128,64):(1,128)", smem("S<3,4,3> o 0 o (128,64):(64,1)", over=P), bits=64))
-    '16 stores of 64 bits a thread, 4 wavefronts each for a warp (2 is the least); 128-bit: 8, 4 each (conflict-free)'
+    >>> cost_line(store("(128,64):(1,128)", smem("S<3,4,3> o 0 o (128,64):(64,1)", over=P), bits=128))
+    '8 stores of 128 bits a thread, 4 wavefronts each for a warp (the least for 128 bits)'
     """
+    if writer.rows is not None:
+        return _matrices_cost(writer.unit, writer.rows)
     if writer.unit:
         return f"no loads or stores of threads to count: {writer.unit}"
     if writer.space != "smem":
@@ -89,6 +108,21 @@ def cost_line(writer: Writer) -> str:
     return f"{text}; {widest}-bit: {len(counts)}, {_each(counts)} each ({_least(widest, counts)})"
 
 
+def _matrices_cost(unit: str, rows: Places) -> str:
+    """What stmatrix costs the first warp, whose lanes point at these rows."""
+    from layoutlab.cost import ROW, wavefronts
+
+    op = unit.replace(".trans", "")
+    lanes = [[int(rows.at(t=t, v=v)["bit"]) // 8 for t in range(WARP)] for v in range(rows.axes["v"])]
+    try:
+        counts = [wavefronts(starts, ROW, op) for starts in lanes]  # type: ignore[arg-type]
+    except LayoutError as error:
+        return f"{unit}: not counted, {error}"
+    least = int(op[-1])
+    free = "the least" if max(counts) == least else f"{least} is the least"
+    return f"{len(counts)} {unit} a warp, {_each(counts)} wavefronts each ({free})"
+
+
 def _cost(bits: int, counts: list[int]) -> str:
     wavefronts = "wavefront" if _each(counts) == "1" else "wavefronts"
     each = f"{_each(counts)} {wavefronts} each for a warp ({_least(bits, counts)})"
@@ -101,7 +135,8 @@ def _each(counts: list[int]) -> str:
 
 def _least(bits: int, counts: list[int]) -> str:
     least = max(1, WARP * bits // 8 // WAVEFRONT_BYTES)
-    return "conflict-free" if max(counts) == least else f"{least} is the least"
+    free = f"the least for {bits} bits" if least > 1 else "conflict-free"
+    return free if max(counts) == least else f"{least} is the least for {bits} bits"
 
 
 def widest_store(writer: Writer) -> int:
