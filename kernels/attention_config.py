@@ -89,6 +89,7 @@ class AttentionConfig:
             )
         self._check_p_columns()
         self._check_release()
+        self._check_fault()
         self._check_budgets()
 
     def _check_p_columns(self) -> None:
@@ -109,6 +110,16 @@ class AttentionConfig:
             f"iter_acc_early_release_in_epilogue={self.release_subtile} is not {last}: the next tile's PV MMA "
             f"writes all {self.head_dim} columns of O, and sub-tile {last} is the last that reads them"
         )
+
+    def _check_fault(self) -> None:
+        """Refuses a fault that would leave the kernel right: a check that misses it would be blamed for nothing."""
+        if self.fault.startswith("p_offset") and self.p == "smem":
+            raise LayoutError(f"fault={self.fault} is of P's column in TMEM, and with p=smem there is none: p=tmem")
+        if self.fault == "early_release" and self.release_subtile == self.subtiles - 1:
+            raise LayoutError(
+                f"fault=early_release has no effect at head_dim={self.head_dim}, release at sub-tile "
+                f"{self.release_subtile}: it needs an earlier one than the last, head_dim=128 or 256"
+            )
 
     def _check_budgets(self) -> None:
         if self.tmem_columns > TMEM_COLUMNS or self.shared_bytes > SHARED_BYTES:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from layoutlab.errors import LayoutError
-from layoutlab.kernels.attention_config import AttentionConfig
+from layoutlab.kernels.attention_config import ROWS, AttentionConfig
 from layoutlab.kernels.attention_device import Device
 from layoutlab.kernels.attention_host import DEFAULT_CTAS, Operand, Problem, arguments, check, compile_attention
 from layoutlab.kernels.attention_reference import Errors, errors, reference
@@ -133,6 +133,25 @@ def run_attention(
     if not config.normalize:
         o_ref = unnormalized(o_ref, lse_ref, row_max)
     return Outcome(config, o, lse, row_max, errors(o, o_ref, lse, lse_ref), compile_seconds=compile_seconds, **ran)
+
+
+def fault_needs(config: AttentionConfig, tiles: int, ctas: int) -> str:
+    """What a planted fault needs to be seen, and this run's own numbers.
+
+    >>> fault_needs(AttentionConfig(fault="early_release"), tiles=1, ctas=148)
+    'it needs a CTA that goes on to a second Q tile, as another one writes O: 1 Q tile (batch x heads x seq / 128) ran \
+on 148 CTAs, so fewer CTAs or more rows, such as --seq 256 --ctas 1'
+    """
+    if config.fault == "early_release":
+        ran = f"{tiles} Q tile{'s' if tiles > 1 else ''} (batch x heads x seq / {ROWS}) ran on {ctas} CTAs"
+        return (
+            f"it needs a CTA that goes on to a second Q tile, as another one writes O: {ran}, so fewer CTAs or more "
+            "rows, such as --seq 256 --ctas 1"
+        )
+    return (
+        f"it needs P and S to lie apart in TMEM (tmem_p0_offset={config.tmem_p0_offset}, where 0 moves nothing) and "
+        "values of S and P that differ"
+    )
 
 
 def unnormalized(o: NDArray[Any], lse: NDArray[Any], row_max: NDArray[Any]) -> NDArray[Any]:

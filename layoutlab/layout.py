@@ -173,16 +173,27 @@ class Layout:
     __repr__ = __str__
 
 
-def make_layout(shape: IntTuple | Layout, *more: Layout, stride: IntTuple | None = None) -> Layout:
+def make_layout(shape: IntTuple | Layout, *more: Layout | IntTuple, stride: IntTuple | None = None) -> Layout:
     """A layout from a shape and strides, or of several layouts as its modes.
 
     >>> make_layout((4, 2), stride=(2, 1)), make_layout(Layout(4), Layout(2, 16))
     ((4,2):(2,1), (4,2):(1,16))
+    >>> make_layout((4, 2), (2, 1))  # as in C++, where strides have no name
+    (4,2):(2,1)
+
+    Refuses a mix of layouts and tuples, and strides that are given twice or beside layouts.
     """
-    if isinstance(shape, Layout):
-        parts = (shape, *more)
-        return Layout(tuple(p.shape for p in parts), tuple(p.stride for p in parts))
-    return Layout(shape, stride)
+    parts = [part for part in (shape, *more) if isinstance(part, Layout)]
+    if not parts and len(more) <= 1 and (stride is None or not more):
+        tuples: list[Any] = [shape, *more]
+        return Layout(*tuples) if more else Layout(tuples[0], stride)
+    if len(parts) <= len(more) or stride is not None:
+        given = ", ".join([*map(to_text, (shape, *more)), *([] if stride is None else [f"stride={to_text(stride)}"])])
+        raise LayoutError(
+            f"make_layout({given}) is neither a shape with its strides, make_layout((4,2), (2,1)), nor layouts alone, "
+            "make_layout(4:1, 2:16)"
+        )
+    return Layout(tuple(p.shape for p in parts), tuple(p.stride for p in parts))
 
 
 def make_identity_layout(shape: IntTuple) -> Layout:

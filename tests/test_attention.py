@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from layoutlab.device import runner
 from layoutlab.errors import LayoutError
 from layoutlab.kernels import attention_device, attention_run
 from layoutlab.kernels.attention_config import SHARED_BYTES, TMEM_COLUMNS, AttentionConfig
@@ -358,7 +359,7 @@ def test_a_device_gets_copies_and_gives_results_back(monkeypatch):
         there = [Operand(at, (memory.size // 2,), "bf16") for at, memory in driver.held.items()]
         replay_launch(compiled, packed, there)
 
-    monkeypatch.setattr(attention_device, "cuda_driver", lambda: driver)
+    monkeypatch.setattr(runner, "cuda_driver", lambda: driver)
     monkeypatch.setattr(attention_device, "launch", launch)
     inputs = random_inputs(1, 30, 50, 2, 1, 64)
     outcome = run_attention(AttentionConfig(head_dim=64), *inputs, on="device")
@@ -382,7 +383,7 @@ def test_it_compiles_for_each_architecture_that_it_runs_on(arch):
     ],
 )
 def test_without_a_fitting_device_nothing_is_compiled(monkeypatch, driver, message):
-    monkeypatch.setattr(attention_device, "cuda_driver", lambda: driver)
+    monkeypatch.setattr(runner, "cuda_driver", lambda: driver)
     monkeypatch.setattr(attention_run, "compile_attention", None)
     with pytest.raises(Unavailable, match=message):
         run_attention(AttentionConfig(head_dim=64), *random_inputs(1, 1, 1, 1, 1, 64), on="device")
@@ -466,6 +467,27 @@ def test_the_command_shows_budget_and_verdict(capsys):
     assert status == 1
     assert "OUT OF the limits of bf16" in printed.out
     assert f"of {SHARED_BYTES} bytes" in printed.out
+
+
+def test_a_planted_fault_that_is_not_seen_is_said(capsys):
+    status, printed = run_command(capsys, "--seq", "10", "--head-dim", "128", "--fault", "early_release")
+    assert status == 3
+    assert "within the limits" in printed.out
+    assert "fault early_release was not seen in this run" in printed.out
+    assert "1 Q tile (batch x heads x seq / 128) ran on 148 CTAs" in printed.out
+    advised = ("--seq", "256", "--ctas", "1", "--head-dim", "128", "--fault", "early_release")
+    assert run_command(capsys, *advised)[0] == 1
+
+
+@pytest.mark.parametrize("fault, settings", [
+    ("p_offset_forgotten", {"p": "smem"}),
+    ("p_offset_in_columns", {"p": "smem"}),
+    ("early_release", {"head_dim": 64}),
+])  # fmt: skip
+def test_a_fault_without_effect_is_refused(fault, settings):
+    AttentionConfig(fault=fault)
+    with pytest.raises(LayoutError, match=f"fault={fault} "):
+        AttentionConfig(fault=fault, **settings)
 
 
 def test_the_command_takes_and_gives_files(capsys, tmp_path):

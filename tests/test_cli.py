@@ -97,6 +97,32 @@ def test_a_missing_file_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     assert capsys.readouterr().err == "layoutlab: cannot read /nowhere/x.py: No such file or directory\n"
 
 
+@pytest.mark.parametrize("package", ["ml_dtypes", "llvmlite", "llvmlite.binding"])
+def test_a_missing_package_of_an_extra_is_named_with_the_extra(
+    package: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from layoutlab.cli import eval as command
+
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setattr(command, "run", lambda _: __import__(package))
+    assert main(["eval", "4:1"]) == 2
+    err = capsys.readouterr().err
+    assert err == (
+        f"layoutlab: {package.partition('.')[0]} is not installed: this needs the extra 'replay': "
+        "pip install 'layoutlab[replay]' (from a clone: pip install '.[replay]')\n"
+    )
+
+
+def test_a_module_of_the_package_itself_that_is_missing_is_a_fault(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from layoutlab.cli import eval as command
+
+    monkeypatch.setattr(command, "run", lambda _: __import__("layoutlab.no_such_module"))
+    assert main(["eval", "4:1"]) == 2
+    assert "internal error: ModuleNotFoundError" in capsys.readouterr().err
+
+
 def test_a_reader_that_goes_away_leaves_no_traceback() -> None:
     command = f"{sys.executable} -m layoutlab eval --list | true"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)

@@ -23,6 +23,15 @@ def bundle_of(folder, **values):
     from layoutlab.kernels.p_settings_sm90 import PSettings90
 
     make_p_bundle(PSettings90(**values), folder)
+    return quick(folder)
+
+
+def quick(folder):
+    """The bundle with fewer stores to time: here they are replayed."""
+    launch = json.loads((folder / "launch.json").read_text())
+    assert launch["timing"] == {"scalar": "rounds", "values": [1, 2001], "repeat": 7}
+    launch["timing"] = {"scalar": "rounds", "values": [1, 3], "repeat": 2}
+    (folder / "launch.json").write_text(json.dumps(launch))
     return folder
 
 
@@ -109,7 +118,7 @@ def test_times_and_memory(right, tmp_path):
     driver = driver_of(right)
     assert runner.main([str(right), "--out", str(tmp_path)], driver) == 0
     _, run = read_results(tmp_path / "right.zip")
-    assert run["times"] == {"scalar": "rounds", "seconds": {"1": [0.0015] * 7, "2001": [0.0015] * 7}}
+    assert run["times"] == {"scalar": "rounds", "seconds": {"1": [0.0015] * 2, "3": [0.0015] * 2}}
     assert run["device"] == "a replay" and run["capability"] == [9, 0]
     assert not driver.held
 
@@ -232,3 +241,27 @@ def test_registers_as_operand_a(tmp_path, dtype):
     assert (judgement.counterexample is None) == (dtype == "bf16")
     if dtype == "e4m3":
         assert "T0 V2 (m=8, k=0); the tensor core takes (m=0, k=8)" in str(judgement)
+
+
+# -- commands ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_commands(tmp_path, capsys):
+    """bundle, a run, check-bundle: 0; another variant's results: 1; no results, no bundle: 3; no such setting: 2."""
+    from layoutlab.cli import main
+
+    folder, other = tmp_path / "b", tmp_path / "other"
+    assert main(["bundle", "sP90", "--set", "kv=64", "-o", str(folder)]) == 0
+    assert "4 cases of" in capsys.readouterr().out
+    assert main(["bundle", "sP90", "--set", "kv=64", "--set", "write_swizzle=none", "-o", str(other)]) == 0
+    assert main(["check-bundle", str(folder)]) == 3
+    assert "could not judge: there are no results" in capsys.readouterr().err
+    ran(quick(folder), tmp_path)
+    assert main(["check-bundle", str(folder), "--results", str(tmp_path / "b.zip")]) == 0
+    assert capsys.readouterr().out.endswith("those of the model and the replay\nsame\n")
+    ran(quick(other), tmp_path)
+    assert main(["check-bundle", str(folder), "--results", str(tmp_path / "other.zip"), "--no-replay"]) == 1
+    assert capsys.readouterr().out.endswith("differs\n")
+    assert main(["check-bundle", str(tmp_path)]) == 3
+    assert main(["bundle", "sP90", "--set", "kv=65", "-o", str(folder)]) == 2
+    assert "kv=65 is not one of 64, 128, 256" in capsys.readouterr().err

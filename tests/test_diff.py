@@ -28,6 +28,10 @@ from layoutlab.cli.diff import difference, read
         ("(M,N):(N,1)", "(M,N):(N,1)", 0, "same function yes"),
         ("(M,N):(N,1)", "(M,N):(1,M)", 1, "coordinate (1,0) with M=2, N=2: A gives 2, B gives 1"),
         ("(?,4):(4,1)", "(?,4):(4,1)", 3, "not decided: (?,4):(4,1) has an entry that prints ?"),
+        ("(?,64):(64,1)", "(8,64):(64,1)", 3, "A has 64*? coordinates, B has 512: whether these are as many is known"),
+        ("(8,64):(64,1)", "(?{div=8},64):(64,1)", 3, "not decided"),
+        ("(?{div=8},64):(64,1)", "(3,64):(64,1)", 1, "A has 512*? coordinates, B has 192"),
+        ("(N,64):(64,1)", "(8,64):(64,1)", 1, "A has 64*N coordinates, B has 512"),
         ("(4,8):(1@0,1@1)", "(4,8):(1@1,1@0)", 1, "coordinate (1,0): A gives (1,0), B gives (0,1)"),
         ("composition((6,2):(8,2), (4,3):(3,1))", "((2,2),3):((24,2),8)", 0, "same function yes"),
         ("tensor<ptr<bf16, smem, align<1024>, S<3,4,3>> o (8,64):(64,1)>", "S<3,3,3> o 0 o (8,64):(64,1)", 0, "same"),
@@ -37,6 +41,25 @@ def test_verdicts(a: str, b: str, status: int, sentence: str, capsys: pytest.Cap
     assert main(["diff", a, b]) == status
     out = " ".join(capsys.readouterr().out.split())
     assert sentence in out and out.endswith(["same", "different", "", "undecided"][status])
+
+
+BYTES = "Sw<3,4,3> o smem_ptr[16b](unset) o (8,64):(64,1)"
+
+
+@pytest.mark.parametrize("swap", [False, True])
+def test_a_difference_that_is_the_swizzles_unit_alone_is_said(swap: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    plain = "S<3,4,3> o 0 o (8,64):(64,1)"
+    assert main(["diff", *((BYTES, plain) if not swap else (plain, BYTES))]) == 1
+    out = " ".join(capsys.readouterr().out.split())
+    assert f"remark the text of {'A' if swap else 'B'} does not say what its swizzle counts" in out
+    assert "if it counts bytes, of 16-bit elements, the two are the same function" in out
+    assert "S<3,4,3>[8b] o 0 o [16b](8,64):(64,1) says so" in out
+    assert main(["diff", BYTES, "S<3,4,3>[8b] o 0 o [16b](8,64):(64,1)"]) == 0
+
+
+def test_no_remark_where_the_unit_does_not_explain_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diff", BYTES, "S<2,4,3> o 0 o (8,64):(64,1)"]) == 1
+    assert "remark" not in capsys.readouterr().out
 
 
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:

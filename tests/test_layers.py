@@ -24,7 +24,7 @@ LAYERS = [
     "cost",
     "witnesses",
     "atoms",
-    "tv",
+    "tv",  # below the tables, of whose instructions it makes copy and MMA atoms
     "handoff",
     "draw",
     "ptx",

@@ -125,3 +125,16 @@ def test_refusals(refused: Any, text: str) -> None:
     with pytest.raises(LayoutError) as refusal:
         refused()
     assert text in str(refusal.value)
+
+
+def test_make_layout_takes_strides_by_position_and_refuses_mixes() -> None:
+    assert make_layout((8, 64), (64, 1)) == make_layout((8, 64), stride=(64, 1)) == Layout((8, 64), (64, 1))
+    for arguments, stride in [
+        (((8, 64), (64, 1)), (64, 1)),
+        (((8, 64), (64, 1), (1, 1)), None),
+        (((8, 64), Layout(4)), None),
+        ((Layout(4), (8, 64)), None),
+        ((Layout(4), Layout(8)), (1, 4)),
+    ]:
+        with pytest.raises(LayoutError, match="is neither a shape with its strides"):
+            make_layout(*arguments, stride=stride)

@@ -13,6 +13,7 @@ import layoutlab as ll
 from layoutlab.atoms.tma import TensorMap
 from layoutlab.catalogue import named
 from layoutlab.handoff.operand import SmemOperand
+from layoutlab.witnesses import hold
 from tests.oracles import dsl
 
 NAMES = ("sQ", "sK", "sV")
@@ -94,6 +95,7 @@ def test_dsl_makes_the_same_layouts_and_stages() -> None:
             assert storage.base_bytes * 8 == (slot * outer[3].stride if slot else 0) * fact["bits"]
             seen[name] += 1
     assert seen == {"sQ": 12, "sK": 24, "sV": 24}
+    hold("operands that TMA loads", "CuTe DSL", seen.total())
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -218,3 +220,8 @@ def test_what_the_driver_refuses_of_a_box(bits: int, extent: int, swizzle: Any, 
     tile = ll.Tile("Q", m=64, k=extent, bits=bits)
     writer = ll.tma_load(ll.smem(f"(64,{extent}):({extent},1)", over=tile), box={"k": extent, "m": 64}, swizzle=swizzle)
     assert any(message in (rule.fault or "") for rule in writer.rules())
+
+
+def test_a_stage_beyond_shared_memory_is_refused() -> None:
+    with pytest.raises(ll.LayoutError, match="would end at byte 262143, and a block has"):
+        named("sK")(kv=256, head_dim=256, slot=1)

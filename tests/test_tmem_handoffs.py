@@ -11,6 +11,7 @@ import pytest
 
 import layoutlab as ll
 from layoutlab.catalogue import epilogue, oRescale
+from layoutlab.witnesses import hold
 from tests.oracles import dsl
 
 
@@ -135,6 +136,8 @@ def test_planted_faults_of_the_epilogue(options: dict[str, Any], claims: list[st
 
 
 def test_stmatrix_stores_what_16x256b_loaded() -> None:
+    verdict = ll.verify(epilogue(load="16x256b.x4", route="stmatrix"))
+    assert "16 stmatrix.x4 a warp, 4 wavefronts each (conflict-free)" in str(verdict)
     for n, load in ((128, "16x256b.x4"), (112, "16x256b.x2"), (176, "16x256b.x2"), (96, "16x256b.x4")):
         assert ll.verify(epilogue(n=n, load=load, route="stmatrix")).proved
     for options in ({}, {"dtype": "f32", "load": "16x256b.x4"}, {"load": "32x32b.x32"}):
@@ -158,7 +161,7 @@ def test_dsl_makes_the_same_staging_layouts() -> None:
         if h.tile.shape[1] > fact["n"]:
             assert ours.element.at(m=0, n=fact["n"])["element"] == stage
         seen += 1
-    assert seen == 12
+    hold("staging of an epilogue", "CuTe DSL", seen)
 
 
 def test_an_accumulator_is_taken_as_it_was_written() -> None:

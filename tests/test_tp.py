@@ -14,6 +14,7 @@ import layoutlab as ll
 from layoutlab.atoms.tmem import TmemAtom
 from layoutlab.catalogue import named, tP
 from layoutlab.handoff.tmem_transfer import Transfer
+from layoutlab.witnesses import hold
 from tests.oracles import dsl
 
 BITS = {"bf16": 16, "f16": 16, "e4m3": 8, "e5m2": 8}
@@ -218,7 +219,8 @@ def test_dsl_agrees_on_every_tiled_copy_of_an_accumulator() -> None:
         at = transfer.owner("m", "n").at(t=t, v=v)
         assert (at["m"] + int(rows) * at["n"] == transfer.owner_layout()(t, v)).all()
         seen.add(fact["name"])
-    assert (len(seen), refused) == (2 * (8 + 2 * (7 + 6 + 5 + 7)), 16)
+    assert refused == 16
+    hold("tcgen05.ld, st over an accumulator", "CuTe DSL", len(seen))
 
 
 def test_the_copies_differ_from_each_other() -> None:

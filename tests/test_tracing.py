@@ -7,6 +7,9 @@ replay of their PTX has told apart (tests/test_kernel_replay.py), and edits of t
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +17,7 @@ import pytest
 from layoutlab.cli import main
 from layoutlab.tracing import Trace, probe
 from layoutlab.tracing.judge import judge
-from layoutlab.tracing.pointers import _tensor_text
+from layoutlab.tracing.pointers import tensor_text
 
 ROOT = Path(__file__).parent.parent
 SCRIPT = """
@@ -77,6 +80,53 @@ def test_a_wrong_swizzle_or_order_of_p_is_found(traced, store: str, setting: str
         assert "conflict-free" in row["cost"]
 
 
+def test_threads_that_store_what_others_hold_are_found(traced) -> None:  # type: ignore[no-untyped-def]
+    """The copy alone covers the tile; but a thread's registers hold a row, and this copy takes them for a column."""
+    status, answer = traced("p", "--set", "store=composition_raw")
+    (row,) = [r for r in answer["rows"] if "make_fragment_A(sP)" in r["reader"]]
+    assert (status, row["verdict"]) == (1, "refuted")
+    assert row["why"] == "owner: T0 stores (m=1, k=0), which T1 loaded from Tensor Memory"
+
+
+EDITS = {
+    "nothing": ("1024, sV_layout.inner", "1024, sV_layout.inner", None),
+    "V's swizzle": ("1024, sV_layout.inner", "1024, cute.make_swizzle(2, 4, 3)", "sV: a swizzle"),
+    "O's swizzle": ("1024, sO_layout.inner", "1024, cute.make_swizzle(2, 4, 3)", "sO: a swizzle"),
+    "K's offset": (
+        "make_fragment_B(sK)",
+        "make_fragment_B(cute.make_tensor(sK.iterator + 64, sK.layout))",
+        "sK: everything is written 128 bytes too low",
+    ),
+    "Q's strides": (
+        "make_fragment_A(sQ)",
+        "make_fragment_A(cute.make_tensor(sQ.iterator, cute.make_layout(sQ.shape, stride=((64, 1), 0, 32, 0))))",
+        "sQ: k is written as 64:2 and read as (16,4):(2,64) bytes",
+    ),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_edits_of_a_copied_kernel_are_found(edit: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before, after, said = EDITS[edit]
+    folder = tmp_path / "edited"
+    folder.mkdir()
+    for source in (ROOT / "kernels").glob("*.py"):
+        text = source.read_text().replace("layoutlab.kernels", "edited")
+        if source.name == "attention.py":
+            assert text.count(before) == 1
+            text = text.replace(before, after)
+        (folder / source.name).write_text(text)
+    script = tmp_path / "k.py"
+    script.write_text(SCRIPT.replace("layoutlab.kernels", "edited"))
+    status = main(["trace", f"{script}:attention", "--set", "head_dim=64", "--allow", "unsupported", "--json"])
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    wrong = [row for row in rows if row["verdict"] == "refuted"]
+    assert (status, len(wrong)) == ((0, 0) if said is None else (1, 1))
+    if said is not None:
+        buffer, _, words = said.partition(": ")
+        assert wrong[0]["buffer"] == buffer and words in wrong[0]["why"]
+
+
 @pytest.mark.parametrize("store", ["coordinate", "tiled_copy_c"])
 def test_what_cannot_be_judged_is_unsupported(traced, store: str) -> None:  # type: ignore[no-untyped-def]
     status, answer = traced("p", "--set", f"store={store}")
@@ -97,7 +147,42 @@ def test_a_trace_is_saved_drawn_and_judged_again(tmp_path: Path, traced, capsys:
     assert main(["trace", str(saved), "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["rows"] == answer["rows"]
     names = Trace.read(json.loads(saved.read_text())).layouts
-    assert names["multiply.tOrP"].endswith("o (1,1,(4,2),1):(0,0,(2,1024),0)>") and len(names) > 40
+    assert names["multiply.tOrP"].endswith("smem_desc o (1,1,(4,2),1):(0,0,(2,1024),0)>") and len(names) > 40
+
+
+COMPILED = """
+import layoutlab, os, re
+import layoutlab.kernels.p_handoff as P
+from layoutlab.kernels.p_settings import PSettings
+
+real = P.PHandoff.multiply
+
+class Probed(P.PHandoff):
+    def multiply(self, pv_mma, sP, sV, tOtO):
+        layoutlab.probe("my sP", sP.layout)
+        return real(self, pv_mma, sP, sV, tOtO)
+
+settings = PSettings.parse({"store": "composition"})
+without = P.compile_kernel(settings).artifacts.PTX
+P.PHandoff = Probed
+with layoutlab.trace() as t:
+    within = P.compile_kernel(settings).artifacts.PTX
+names = [re.sub(r"\\bkernel_\\w+|\\w*(PHandoff|Probed)\\w*", "K", ptx) for ptx in (without, within)]  # with addresses
+changed = [lines for lines in zip(*(ptx.splitlines() for ptx in names)) if lines[0] != lines[1]]
+assert len(without) > 1000 and not changed and len(names[0]) == len(names[1]), changed[:3]
+assert t["my sP"] == "((128,16),1,(4,2),1):((64,1),0,(16,8192),0)", t["my sP"]
+assert [row.verdict for row in t.rows() if "sP" in row.buffer] == ["proved"]
+print("the same", flush=True)
+os._exit(0)
+"""
+
+
+def test_tracing_changes_nothing_and_probes_are_kept(tmp_path: Path) -> None:
+    script = tmp_path / "compiled.py"
+    script.write_text(COMPILED)
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("CUTE_DSL")} | {"CUTE_DSL_ARCH": "sm_100a"}
+    done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True)
+    assert done.stdout.endswith("the same\n"), done.stderr[-2000:]
 
 
 def test_a_probe_without_a_trace_does_nothing() -> None:
@@ -105,7 +190,7 @@ def test_a_probe_without_a_trace_does_nothing() -> None:
 
 
 def test_types_are_read_as_tensors() -> None:
-    text = _tensor_text('!cute.memref<bf16, smem, align<1024>, S<3,4,3>, "((128,16),1):((64,1),0)">')
+    text = tensor_text('!cute.memref<bf16, smem, align<1024>, S<3,4,3>, "((128,16),1):((64,1),0)">')
     assert text == "tensor<ptr<bf16, smem, align<1024>, S<3,4,3>> o ((128,16),1):((64,1),0)>"
 
 
@@ -117,7 +202,19 @@ def test_refusals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["trace", f"{tmp_path / 'x.py'}:f"]) == 3 and "ended with ValueError" in capsys.readouterr().out
 
 
-def access(role: str, layout: str, *, name: str = "s", offset: int = 0, kind: str = "copy", swizzle: str = "S<3,4,3>"):  # type: ignore[no-untyped-def]
+WHOLE, HALF, OTHER_HALF = "((8,16),8):((128,1),16)", "((8,16),4):((128,1),16)", "((8,16),(2,2)):((128,1),(16,32))"
+
+
+def access(
+    role: str,
+    layout: str,
+    *,
+    name: str = "s",
+    offset: int = 0,
+    kind: str = "copy",
+    swizzle: str = "S<3,4,3>",
+    tv: str = WHOLE,
+):  # type: ignore[no-untyped-def]
     """An access as a recording would hold it."""
     from layoutlab.tracing import Access
 
@@ -126,7 +223,7 @@ def access(role: str, layout: str, *, name: str = "s", offset: int = 0, kind: st
         role=role, kind=kind, call="partition_D" if role == "writes" else "partition_S", space="smem",
         tensor=f"tensor<ptr<bf16, smem, align<1024>{inner}> o {layout}>", tensor_name=name, by_name="c", result="",
         root=0, root_text="", offset_bits=offset, via=(), why="", view="",
-        texts={"tv": "((8,16),8):((128,1),16)", "tiler": "(16:1, 64:1)"}, function="f", place="f.py:1",
+        texts={"tv": tv, "tiler": "(16:1, 64:1)"}, function="f", place="f.py:1",
     )  # fmt: skip
 
 
@@ -154,6 +251,10 @@ ROW, COLUMN = "(64,64):(64,1)", "(64,64):(1,64)"
             ["proved", "proved"],
         ),
         ([access("reads", ROW)], ["unsupported"]),
+        # a copy that fills half of a tile; two of them, which may fill it together
+        ([access("writes", ROW, tv=HALF), access("reads", ROW)], ["refuted"]),
+        ([access("writes", ROW, tv=HALF), access("writes", ROW, tv=OTHER_HALF), access("reads", ROW)],
+         ["unsupported", "unsupported"]),
         ([access("writes", "(64,?):(?,1)"), access("reads", ROW)], ["unsupported", "unsupported"]),
     ],
 )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from layoutlab.atoms.descriptors import Major, SmemDescriptor, SwizzleMode
+from layoutlab.atoms.descriptors import SHARED_LIMIT, Major, SmemDescriptor, SwizzleMode
 from layoutlab.atoms.operand import K_BYTES
 from layoutlab.errors import LayoutError
 from layoutlab.handoff import Handoff, Tile, smem, tma_load, umma_a, umma_b
@@ -42,6 +42,11 @@ def loaded(
         raise LayoutError(f"seq={valid[1]}: a TMA tensor has an extent of at least 1, and {tile.name}'s is seq")
     operand = SmemOperand(rows, ks, tile.bits, major)
     start = base + slot * operand.bytes
+    if start + operand.bytes > SHARED_LIMIT:
+        raise LayoutError(
+            f"{tile} would end at byte {start + operand.bytes - 1}, "
+            f"and a block has {SHARED_LIMIT} bytes of shared memory"
+        )
     storage = smem(ComposedLayout(operand.swizzle, 0, operand.layout), over=tile, base_bytes=start, align_bytes=1024)
     inner, outer = (k, row) if major == "K" else (row, k)
     width, height = operand.box if box == "atom" else (tile.extents[inner], operand.box[1])

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
 
-from layoutlab.errors import LayoutError
+from layoutlab.errors import LayoutError, install_hint
 
 USAGE_ERROR = 2
 
@@ -31,6 +31,8 @@ COMMANDS = {
     "sweep": "verify every combination of settings, in parallel",
     "run": "run a compiled kernel on the CPU, instruction by instruction",
     "witnesses": "list who else says so: each fact of the tables and the cases that agree",
+    "bundle": "write a compiled kernel as a folder that a machine with a device can run",
+    "check-bundle": "judge what a device made of a bundle",
 }
 
 
@@ -61,7 +63,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def installed() -> dict[str, str]:
     """The commands that this installation has, with their one line of help."""
-    return {name: text for name, text in COMMANDS.items() if find_spec(f"{__name__}.{name}") is not None}
+    return {name: text for name, text in COMMANDS.items() if find_spec(_module(name)) is not None}
+
+
+def _module(command: str) -> str:
+    """The module of a command: check-bundle is check_bundle.py."""
+    return f"{__name__}.{command.replace('-', '_')}"
 
 
 def version() -> str:
@@ -103,7 +110,7 @@ def _run(arguments: list[str], debug: bool) -> int:
     for name, text in commands.items():
         if name != chosen:
             subparsers.add_parser(name, help=text)
-    module = None if chosen is None else import_module(f"{__name__}.{chosen}")
+    module = None if chosen is None else import_module(_module(chosen))
     if module is not None:
         module.add(subparsers)
     args = parser.parse_args(arguments, argparse.Namespace(debug=debug))
@@ -128,6 +135,8 @@ def nearest(name: str, known: Sequence[str] | dict[str, str]) -> str:
 def _sentence(e: Exception) -> str:
     if isinstance(e, LayoutError):
         return str(e)
+    if isinstance(e, ModuleNotFoundError) and e.name is not None and not _own(e.name):
+        return install_hint(e.name)
     if isinstance(e, OSError) and e.filename is not None:
         return f"cannot read {e.filename}: {e.strerror}"
     frame = e.__traceback__
@@ -135,6 +144,11 @@ def _sentence(e: Exception) -> str:
         frame = frame.tb_next
     where = "" if frame is None else f" in {frame.tb_frame.f_code.co_filename}, line {frame.tb_lineno}"
     return f"internal error: {type(e).__name__}: {e}{where}; run it again with --debug for the traceback"
+
+
+def _own(module: str) -> bool:
+    """Whether a module that is missing is layoutlab's, whose absence is a fault; the kernels come with an install."""
+    return module.partition(".")[0] == "layoutlab" and module.split(".")[1:2] != ["kernels"]
 
 
 def _failed(sentence: str, status: int = USAGE_ERROR) -> int:

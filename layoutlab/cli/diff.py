@@ -110,6 +110,7 @@ class Difference:
     first: Parting | None
     owners: str
     why: str
+    remark: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """The JSON object, without what all of them begin with."""
@@ -131,6 +132,7 @@ class Difference:
             "first_difference": first,
             "owners": self.owners or None,
             "why": self.why or None,
+            "remark": self.remark or None,
         }
 
     def lines(self) -> list[tuple[str, str]]:
@@ -139,7 +141,8 @@ class Difference:
         if self.same_places is not None and not self.same_function:
             places = "the same locations in another order" if self.same_places else "other locations"
             shown.append(("same places", f"{'yes' if self.same_places else 'no'}: {places}"))
-        return [*shown, *([("owners", self.owners)] if self.owners else [])]
+        more = (("owners", self.owners), ("remark", self.remark))
+        return [*shown, *(line for line in more if line[1])]
 
     def _function(self) -> str:
         answer = {True: "yes", False: "no", None: "not decided"}[self.same_function]
@@ -157,7 +160,10 @@ def difference(a: Any, b: Any) -> Difference:
     from layoutlab.algebra import compare
 
     same_text = str(a) == str(b)
-    if a.size() != b.size():
+    if _sizes_differ(a.size(), b.size()) is None:
+        why = f"A has {a.size()} coordinates, B has {b.size()}: whether these are as many is known at run time only"
+        return Difference("undecided", same_text, None, None, "", None, None, "", why)
+    if _sizes_differ(a.size(), b.size()):
         why = f"A has {a.size()} coordinates, B has {b.size()}"
         return Difference("different", same_text, False, None, "", None, None, "", why)
     try:
@@ -170,8 +176,43 @@ def difference(a: Any, b: Any) -> Difference:
     if found.first is None:
         return _unknowns(a, b, same_text)
     places, owners = _places(a, b, found.first)
-    first = _parting(a, b, found.first)
-    return Difference("different", same_text, False, places, found.method, checked, first, owners, "")
+    first, remark = _parting(a, b, found.first), _only_the_unit(a, b)
+    return Difference("different", same_text, False, places, found.method, checked, first, owners, "", remark)
+
+
+def _only_the_unit(a: Any, b: Any) -> str:
+    """A sentence where the two are one function if a swizzle whose unit the text does not say counts bytes."""
+    from layoutlab.algebra import functionally_equal
+    from layoutlab.swizzle import ComposedLayout, Swizzle
+
+    for name, x, other in (("A", a, b), ("B", b, a)):
+        if not (isinstance(x, ComposedLayout) and isinstance(x.inner, Swizzle) and x.inner.unit_bits is None):
+            continue
+        plain, stated = x.inner, getattr(other, "element_bits", None)
+        for bits in (16, 8, 32) if stated is None else (stated,):
+            in_bytes = Swizzle(plain.bits, plain.base, plain.shift, 8)
+            read = ComposedLayout(in_bytes, x.offset, x.outer, bits)
+            try:
+                if functionally_equal(read, other):
+                    return (
+                        f"the text of {name} does not say what its swizzle counts, and it was read as counting what "
+                        f"the layout counts: if it counts bytes, of {bits}-bit elements, the two are the same "
+                        f"function; {in_bytes} o {x.offset} o [{bits}b]{x.outer} says so"
+                    )
+            except LayoutError:
+                continue
+    return ""
+
+
+def _sizes_differ(a: Any, b: Any) -> bool | None:
+    """Whether two numbers of coordinates differ; None where some value of a `?` may make them equal."""
+    from math import gcd
+
+    if a == b or not any(getattr(size, "anonymous", False) for size in (a, b)):
+        return bool(a != b)
+    terms = dict(getattr(a - b, "terms", ()))
+    constant = terms.pop((), 0)
+    return True if constant % gcd(*terms.values()) else None
 
 
 def _parting(a: Any, b: Any, index: int, where: str = "") -> Parting:

@@ -17,9 +17,10 @@ examples:
   layoutlab run attention --seq 129 --kv-seq 1000 --heads 8 --kv-heads 2 --dtype f16 --schedule random --seed 3
   layoutlab run attention --load in.npz --save out.npz      q, k, v float32 (batch, seq, heads, head_dim); o, lse
   layoutlab run attention --fault p_offset_forgotten        a planted mistake, and what the check says of it
+  layoutlab run attention --fault early_release --seq 256 --ctas 1        this one needs a second Q tile in a CTA
 
 exit status: 0 when the result is within the limits of the kernel's type, 1 when it is not, 2 when the configuration is
-refused and for usage and internal errors, 3 when there is no device to run on
+refused and for usage and internal errors, 3 when there is no device to run on, or when a planted fault was not seen
 """
 
 
@@ -99,8 +100,26 @@ def run(args: Any) -> int:
         return 3
     if args.save:
         _save(args.save, outcome)
-    print(json.dumps(_as_json(outcome)) if args.json else f"{config.budget()}\n{outcome}")
-    return 0 if outcome.good else 1
+    unseen = _unseen(outcome, q.shape, args.ctas)
+    if args.json:
+        print(json.dumps(_as_json(outcome) | {"fault": config.fault, "unseen": unseen or None}))
+    else:
+        print(f"{config.budget()}\n{outcome}{unseen and chr(10)}{unseen}")
+    return 3 if unseen else 0 if outcome.good else 1
+
+
+def _unseen(outcome: Outcome, shape: tuple[int, ...], ctas: int | None) -> str:
+    """The sentence for a planted fault with which the result is within its limits; empty where none was planted."""
+    from layoutlab.kernels.attention_config import ROWS
+    from layoutlab.kernels.attention_host import DEFAULT_CTAS
+    from layoutlab.kernels.attention_run import fault_needs
+
+    if outcome.config.fault == "none" or not outcome.good:
+        return ""
+    batch, rows, heads, _ = shape
+    tiles = batch * heads * -(-rows // ROWS)
+    needs = fault_needs(outcome.config, tiles, DEFAULT_CTAS if ctas is None else ctas)
+    return f"the planted fault {outcome.config.fault} was not seen in this run: the result is right; {needs}"
 
 
 def _load(path: str) -> tuple[Any, Any, Any]:

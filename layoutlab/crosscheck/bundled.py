@@ -105,7 +105,8 @@ class Bundle:
         return self.variant.expected_image(self._input(case, "S"))
 
     def _input(self, case: Mapping[str, Any], name: str) -> bytes:
-        return (self.folder / case["inputs"][name]).read_bytes()
+        path: str = case["inputs"][name]
+        return (self.folder / path).read_bytes()
 
 
 def spelled(digits: list[Array], dtype: str) -> Array:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from layoutlab.crosscheck.tags import FOREIGN, UNWRITTEN
 from layoutlab.crosscheck.testimony import Testimony, evidence, first_other_claim
 from layoutlab.cutedsl.jobs import DSL_PACKAGE, Job, dsl_version, run_jobs
-from layoutlab.errors import LayoutError
+from layoutlab.errors import LayoutError, install_hint
 from layoutlab.handoff import Handoff, Verdict
 from layoutlab.handoff.verdict import Claim, Location, Witness
 
@@ -38,7 +38,7 @@ def missing() -> str | None:
     if dsl_version() is None:
         return f"CuTe DSL is not installed here (pip install {DSL_PACKAGE}), so there is no PTX to run"
     lost = [name for name in NEEDED if find_spec(name) is None]
-    return f"{' and '.join(lost)} not installed here: pip install layoutlab[replay]" if lost else None
+    return install_hint(lost[0]) if lost else None
 
 
 def observed(settings: Mapping[str, Any]) -> dict[str, Any]:

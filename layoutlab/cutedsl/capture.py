@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from layoutlab.errors import LayoutError
+from layoutlab.errors import LayoutError, install_hint
 from layoutlab.ptx.parse import Function, Module, parse_module
 from layoutlab.ptx.tma import TensorMap, decode_tensor_map
 
@@ -170,7 +170,7 @@ def _run_host_code(compiled: Any, packed: list[Any], recorder: _Recorder) -> Non
     try:
         import llvmlite.binding as llvm
     except ImportError as error:
-        raise LayoutError("launch capture needs llvmlite: pip install 'layoutlab[replay]'") from error
+        raise LayoutError(install_hint("llvmlite")) from error
     image = _object_of(compiled)
     symbols = elf_symbols(image)
     callbacks = _callbacks(recorder)

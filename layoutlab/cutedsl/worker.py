@@ -15,7 +15,7 @@ import re
 import sys
 from typing import Any, TextIO
 
-from layoutlab.errors import LayoutError
+from layoutlab.errors import LayoutError, install_hint
 
 ANSI_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -32,7 +32,7 @@ def run_job(job: dict[str, Any]) -> dict[str, Any]:
     except LayoutError as error:
         return {"refused": str(error)}
     except ModuleNotFoundError as error:
-        return {"missing": str(error)}
+        return {"missing": install_hint(error.name) if error.name else str(error)}
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # the DSL ends some refusals in SystemExit

@@ -264,7 +264,7 @@ class Loaded:
         self.device.wait()
         for _ in range(timing["repeat"]):
             for value in values:
-                seconds[str(value)].append(self.device.seconds(lambda value=value: self.start({name: value})))  # type: ignore[misc]
+                seconds[str(value)].append(self.device.seconds(lambda value=value: self.start({name: value})))
         return {"scalar": name, "seconds": seconds}
 
 

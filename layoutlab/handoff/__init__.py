@@ -27,9 +27,10 @@ from layoutlab.handoff.matrices import ldmatrix, stmatrix
 from layoutlab.handoff.reader import Reader, declared, umma_a, umma_a_tmem, umma_b, umma_d, wgmma_a
 from layoutlab.handoff.registers import Rmem, from_registers, keep
 from layoutlab.handoff.storage import Gmem, Smem, Tmem, gmem, smem, tmem
+from layoutlab.handoff.tensor_memory import tcgen05_ld, tmem_store, umma_out
 from layoutlab.handoff.tile import Tile
 from layoutlab.handoff.verdict import Claim, Location, Refuted, Verdict, Witness
-from layoutlab.handoff.writer import Owner, Writer, owned, store, tcgen05_ld, tmem_store, umma_out, wgmma_c
+from layoutlab.handoff.writer import Owner, Writer, owned, store, wgmma_c
 
 __all__ = [
     "Case",

@@ -16,6 +16,7 @@ from layoutlab.cost import LANES, Access, Op
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.core import Handoff
 from layoutlab.handoff.places import Places
+from layoutlab.handoff.writer import Writer
 from layoutlab.swizzle import Swizzle
 
 NO_SWIZZLE = Swizzle(0, 4, 3, unit_bits=8)
@@ -61,12 +62,19 @@ def accesses_of(h: Handoff, bits: int | None = None) -> list[Group]:
     """
     groups, writer, reader = list[Group](), h.writer, h.reader
     if writer.rows is not None:
-        groups.append(_matrices("stmatrix", writer.unit.replace(".trans", ""), writer.rows))
+        groups.append(stored_matrices(writer))
     elif writer.space == "smem" and not writer.unit:
         groups.append(_stores(h, bits or writer.bits))
     if reader.rows is not None:
         groups.append(_matrices("ldmatrix", reader.op, reader.rows))
     return groups
+
+
+def stored_matrices(writer: Writer) -> Group:
+    """The stmatrix instructions of a writer."""
+    if writer.rows is None:
+        raise LayoutError(f"{writer.spoken()} is no stmatrix")
+    return _matrices("stmatrix", writer.unit.replace(".trans", ""), writer.rows)
 
 
 def _stores(h: Handoff, bits: int) -> Group:

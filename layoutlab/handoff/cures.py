@@ -27,8 +27,9 @@ from layoutlab.handoff.inverse import inverse
 from layoutlab.handoff.matrices import ldmatrix, stmatrix
 from layoutlab.handoff.reader import Reader, listed
 from layoutlab.handoff.storage import Smem
+from layoutlab.handoff.tensor_memory import tcgen05_ld, tmem_store
 from layoutlab.handoff.verdict import Claim
-from layoutlab.handoff.writer import Writer, owned, store, tcgen05_ld, tmem_store
+from layoutlab.handoff.writer import Writer, owned, store
 from layoutlab.layout import Layout, make_layout
 from layoutlab.swizzle import Swizzle
 
@@ -47,6 +48,8 @@ class Candidate:
     changes: Changes
     writer: Writer | None = None
     reader: Reader | None = None
+    twins: tuple[Candidate, ...] = ()
+    """Others that the same words promise, which have to prove too."""
 
     def applied(self, q: Question) -> Question:
         """The handoff with the change."""
@@ -57,14 +60,23 @@ def cures(q: Question, claims: Sequence[Claim]) -> list[str]:
     """The cures with the fewest claims left refuted and the fewest changes, as one sentence; nothing where none is."""
     proving = list[tuple[tuple[int, int], str]]()
     for candidate in _candidates(q):
-        changed = candidate.applied(q)
-        if _samples_agree(changed) and (left := _left(decide(changed), claims)) is not None:
-            proving.append(((left, len(candidate.changes)), " and ".join(candidate.changes)))
+        left = [_left_by(each.applied(q), claims) for each in (candidate, *candidate.twins)]
+        if None not in left:
+            proving.append(((max(n for n in left if n is not None), len(candidate.changes)), _spoken(candidate)))
     if not proving:
         return []
     least = min(rank for rank, _ in proving)
     said = list(dict.fromkeys(text for rank, text in proving if rank == least))
-    return [f"what would be right: {'; or '.join(said[:SHOWN])}"]
+    return [f"{'what would be right' if len(said) == 1 else 'any of these cures it'}: {'; '.join(said[:SHOWN])}"]
+
+
+def _spoken(candidate: Candidate) -> str:
+    return " and ".join(candidate.changes)
+
+
+def _left_by(changed: Question, before: Sequence[Claim]) -> int | None:
+    """How many claims a change leaves refuted; None where it is no cure, which a few elements may tell."""
+    return _left(decide(changed), before) if _samples_agree(changed) else None
 
 
 def _left(after: Sequence[Claim], before: Sequence[Claim]) -> int | None:
@@ -95,7 +107,7 @@ def _samples_agree(q: Question) -> bool:
 
 
 def _candidates(q: Question) -> Iterator[Candidate]:
-    for found in (_descriptors, _matrices, _stores, _tma, _paired_stores, _paired_loads):
+    for found in (_bases, _stores, _base_offsets, _descriptors, _matrices, _tma, _paired_stores, _paired_loads):
         yield from found(q)
 
 
@@ -105,6 +117,44 @@ def _made(make: Callable[..., T], *arguments: Any, **options: Any) -> T | None:
         return make(*arguments, **options)
     except LayoutError:
         return None
+
+
+# -- bases ------------------------------------------------------------------------------------------------------------
+
+
+def _bases(q: Question) -> Iterator[Candidate]:
+    """A base that is a multiple of the writer's pattern, the next lower one and the next higher."""
+    storage = q.writer.storage
+    if not isinstance(storage, Smem) or "storage" not in q.writer.given or "desc" not in q.reader.given:
+        return
+    base, repeat = storage.base_bytes, storage.repeat_bytes
+    if base % repeat == 0:
+        return
+    low, high = base // repeat * repeat, (base // repeat + 1) * repeat
+    text = f"a base aligned to {repeat} bytes ({low} or {high})"
+    first, second = (_made(_rebased, q, storage, to, text) for to in (low, high))
+    if first and second:
+        yield replace(first, twins=(second,))
+
+
+def _rebased(q: Question, storage: Smem, base: int, text: str) -> Candidate:
+    """Writer and reader with the buffer somewhere else."""
+    desc = q.reader.given["desc"]
+    moved = replace(desc, start=desc.start + base - storage.base_bytes)
+    writer = q.writer.again(storage=replace(storage, base_bytes=base))
+    return Candidate((text,), writer=writer, reader=q.reader.again(desc=moved))
+
+
+def _base_offsets(q: Question) -> Iterator[Candidate]:
+    """Another base offset of the reader's descriptor."""
+    if "desc" not in q.reader.given:
+        return
+    desc = q.reader.given["desc"]
+    for offset in range(8):
+        if offset != desc.base_offset and (other := _made(q.reader.again, desc=replace(desc, base_offset=offset))):
+            seen = " (seen on SM90 silicon, not yet on SM100)" if offset else ""
+            named = f"(base >> 7) & 7 = {offset}" if desc.start >> 7 & 7 == offset else str(offset)
+            yield Candidate((f"a descriptor base offset of {named}, not {desc.base_offset}{seen}",), reader=other)
 
 
 # -- descriptors ------------------------------------------------------------------------------------------------------
@@ -255,7 +305,10 @@ def _swizzled_as_read(q: Question, storage: Smem) -> list[tuple[Changes, Smem]]:
     if read.plus or (read.swizzle, "addresses") == (storage.swizzle, storage.swizzles):
         return found
     text = "a store without a swizzle"
-    if read.swizzle is not None:
+    if read.swizzle == storage.swizzle:
+        right = "are right at any 16-byte base" if "desc" in q.reader.given else "the reader swizzles"
+        text = f"swizzling absolute addresses, which {right}"
+    elif read.swizzle is not None:
         text = f"a store that swizzles byte addresses by {replace(read.swizzle.counted_in(8), unit_bits=None)}"
     return [*found, ((text,), replace(storage, swizzle=read.swizzle, swizzles="addresses"))]
 

@@ -289,5 +289,7 @@ def _base_text(wrote: Form, wanted: Form) -> str:
             f"the reader swizzles offsets from its base, byte {wanted.shift // 8}, and the writer addresses: "
             "the base's own bits are in the writer's pattern alone"
         )
+    if wrote.flips == wanted.flips:
+        return f"the writer swizzles offsets from byte {wrote.shift // 8}, the reader from byte {wanted.shift // 8}"
     flipped = ", ".join(str(bit - BYTE_BIT) for bit in sorted(wrote.flips ^ wanted.flips))
     return f"one side's swizzle sees a constant in the address that the other's does not: it flips byte bits {flipped}"

@@ -22,7 +22,6 @@ from layoutlab.handoff.difference import (
 )
 from layoutlab.handoff.difference import explain as differences
 from layoutlab.handoff.places import Places
-from layoutlab.handoff.storage import Smem
 from layoutlab.handoff.verdict import UNIT, UNIT_BITS, Claim
 
 
@@ -36,7 +35,7 @@ def explain(q: Question, claims: Sequence[Claim]) -> tuple[str, ...]:
         sentences += _of_maps(q)
     elif "exclusive" in refuted and not sentences:
         sentences.append(f"{q.reader.who} takes both elements from one place: its own map is many to one")
-    if refuted & {"placed", "covered"} and not any(sentence.startswith(CURES) for sentence in sentences):
+    if refuted & {"placed", "covered"}:
         from layoutlab.handoff.cures import cures
 
         sentences += cures(q, claims)
@@ -69,8 +68,7 @@ def _of_maps(q: Question) -> list[str]:
         found = _from_tables(q)
     except LayoutError:
         return _from_points(q)
-    cures = _cures(q) if any(d.kind == "base" for d in found) else []
-    return [*(d.text for d in found), *cures, *_columns_for_elements(q), *_beyond(q)]
+    return [*(d.text for d in found), *_columns_for_elements(q), *_beyond(q)]
 
 
 def _columns_for_elements(q: Question) -> list[str]:
@@ -110,8 +108,6 @@ def _beyond(q: Question) -> list[str]:
         found.append(f"{q.reader.who} reads {where}{which}")
     return found
 
-
-CURES = "any of these cures it"
 
 UNITS = {
     ("smem", "bit"): BYTES,
@@ -179,23 +175,6 @@ def _names(q: Question, wrote: Form) -> Names:
                 return own
             names[d] = (coordinate, step, d[2])
     return names if names.keys() == own.keys() else own
-
-
-def _cures(q: Question) -> list[str]:
-    """What would repair a writer that swizzles offsets from a base that the reader's swizzle sees."""
-    storage = q.writer.storage
-    if not isinstance(storage, Smem):
-        return []
-    base, repeat = storage.base_bytes, storage.repeat_bytes
-    cures = [
-        f"a base aligned to {repeat} bytes ({base // repeat * repeat} or {(base // repeat + 1) * repeat})",
-        "swizzling absolute addresses, which are right at any 16-byte base",
-    ]
-    if base % 128 == 0:
-        cures.append(
-            f"a descriptor base offset of (base >> 7) & 7 = {base >> 7 & 7} (seen on SM90 silicon, not yet on SM100)"
-        )
-    return [f"{CURES}: {'; '.join(cures)}"]
 
 
 def _from_points(q: Question) -> list[str]:

@@ -7,7 +7,6 @@ from typing import Any
 
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.core import Handoff
-from layoutlab.handoff.places import Places
 from layoutlab.handoff.storage import HARDWARE_PERIOD_BYTES, Smem
 from layoutlab.handoff.verdict import Claim, Verdict
 from layoutlab.handoff.writer import Writer
@@ -92,7 +91,12 @@ def cost_line(writer: Writer) -> str:
     '8 stores of 128 bits a thread, 4 wavefronts each for a warp (the least for 128 bits)'
     """
     if writer.rows is not None:
-        return _matrices_cost(writer.unit, writer.rows)
+        from layoutlab.handoff.accesses import stored_matrices
+
+        group = stored_matrices(writer)
+        counts = [access.swizzled(group.swizzle) for access in group.of_warp(0)]
+        free = "conflict-free" if max(counts) == int(group.op[-1]) else f"{group.op[-1]} is the least"
+        return f"{len(counts)} {writer.unit} a warp, {_each(counts)} wavefronts each ({free})"
     if writer.unit:
         return f"no loads or stores of threads to count: {writer.unit}"
     if writer.space != "smem":
@@ -106,21 +110,6 @@ def cost_line(writer: Writer) -> str:
     except LayoutError as error:
         return f"{writer.bits}-bit stores: not counted, {error}"
     return f"{text}; {widest}-bit: {len(counts)}, {_each(counts)} each ({_least(widest, counts)})"
-
-
-def _matrices_cost(unit: str, rows: Places) -> str:
-    """What stmatrix costs the first warp, whose lanes point at these rows."""
-    from layoutlab.cost import ROW, wavefronts
-
-    op = unit.replace(".trans", "")
-    lanes = [[int(rows.at(t=t, v=v)["bit"]) // 8 for t in range(WARP)] for v in range(rows.axes["v"])]
-    try:
-        counts = [wavefronts(starts, ROW, op) for starts in lanes]  # type: ignore[arg-type]
-    except LayoutError as error:
-        return f"{unit}: not counted, {error}"
-    least = int(op[-1])
-    free = "the least" if max(counts) == least else f"{least} is the least"
-    return f"{len(counts)} {unit} a warp, {_each(counts)} wavefronts each ({free})"
 
 
 def _cost(bits: int, counts: list[int]) -> str:

@@ -157,7 +157,7 @@ def _buffer(accesses: list[Access], trace: Trace, brought: Mapping[_Key, list[Ac
         if w in sides and r in sides:
             row = _pair(accesses[w], accesses[r], sides[w], sides[r], trace)
             if row is not None:
-                results[w, r] = with_registers(row, accesses[w], brought.get(_key(accesses[w]), []))
+                results[w, r] = with_registers(row, accesses[w], brought.get(_key(accesses[w])))
     return _assigned(accesses, writers, readers, results, faults)
 
 
@@ -176,6 +176,10 @@ def _assigned(
         mine = {w: row for (w, reader), row in results.items() if reader == r}
         proved = [w for w, row in mine.items() if row.verdict == "proved"]
         refuted = [w for w, row in mine.items() if row.verdict == "refuted" and w not in content]
+        if len(refuted) > 1 and all(_only("covered", mine[w]) for w in refuted):
+            why = "several copies write it, each a part: whether they cover it together is not judged"
+            mine |= {w: replace(mine[w], verdict="unsupported", why=why) for w in refuted}
+            refuted = []
         others = [w for w, row in mine.items() if row.verdict not in ("proved", "refuted")]
         for w in _meant(proved, r, accesses, results) or refuted or others[:1]:
             rows.append(mine[w])
@@ -310,9 +314,12 @@ def _pair(w: Access, r: Access, mine: list[Side], theirs: list[Side], trace: Tra
     return best
 
 
-def with_registers(row: Row, store: Access, loads: list[Access]) -> Row:
-    """The row with what is known of the registers: whether the threads hold what the store takes them to hold."""
-    if row.verdict != "proved" or row.handoff is None or store.kind != "copy":
+def with_registers(row: Row, store: Access, loads: list[Access] | None) -> Row:
+    """The row with what is known of the registers: whether the threads hold what the store takes them to hold.
+
+    `loads` is None for a copy that was not seen to come from registers.
+    """
+    if loads is None or row.verdict != "proved" or row.handoff is None or store.kind != "copy":
         return row
     said = [misplaced(load, row.handoff.handoff.writer) for load in loads]
     if said and all(said):
@@ -335,10 +342,12 @@ def _judged(w: Access, r: Access, a: Side, b: Side, turned: bool, trace: Trace) 
     common = {"buffer": _buffer_name([w, r]), "writer": w.who, "reader": r.who, "places": (w.place, r.place)}
     try:
         writer = _writer(w, a, tile, trace)
-        reader = _reader(r, b, tile, turned, trace)
+        reader, no_descriptor = _reader(r, b, tile, turned, trace)
         verdict = verify(Handoff(tile, writer=writer, reader=reader))
     except LayoutError as error:
         return Row(**common, verdict="unsupported", why=str(error))  # type: ignore[arg-type]
+    if no_descriptor and verdict.verdict != "refuted":  # both have the same layout, which no descriptor reads
+        return Row(**common, verdict="unsupported", why=no_descriptor)  # type: ignore[arg-type]
     answer, why = verdict.verdict, ""
     if answer != "proved":
         claim = next(c for c in verdict.claims if c.verdict == answer)
@@ -354,6 +363,11 @@ def _judged(w: Access, r: Access, a: Side, b: Side, turned: bool, trace: Trace) 
 
 def _only_legal(verdict: Verdict) -> bool:
     return all(c.verdict == "proved" for c in verdict.claims if c.name != "legal")
+
+
+def _only(name: str, row: Row) -> bool:
+    """Whether that claim is the only one that is not proved."""
+    return row.handoff is not None and all(c.verdict == "proved" for c in row.handoff.claims if c.name != name)
 
 
 def _writer(access: Access, side: Side, tile: Tile, trace: Trace) -> Writer:
@@ -411,22 +425,26 @@ def _swizzle_of(text: str) -> int:
     return int(m[1]) if m else 0
 
 
-def _reader(access: Access, side: Side, tile: Tile, turned: bool, trace: Trace) -> Reader:
+def _reader(access: Access, side: Side, tile: Tile, turned: bool, trace: Trace) -> tuple[Reader, str]:
+    """The reader's own map, and why an MMA's is the layout that it was given and not a descriptor's; "" where it is."""
     from layoutlab.handoff.boxes import tma_store
     from layoutlab.handoff.reader import declared
 
     storage = side.storage(tile)
     if access.kind == "tma":
-        return tma_store(storage, box=_box(access, tile), swizzle=_tma_swizzle(access, side, trace))
+        return tma_store(storage, box=_box(access, tile), swizzle=_tma_swizzle(access, side, trace)), ""
+    refused = ""
     if access.kind.startswith("mma") and not turned:
-        by_descriptor = _descriptors(access, side, tile)
+        try:
+            by_descriptor = _descriptors(access, side, tile)
+        except LayoutError as error:
+            by_descriptor, refused = None, str(error)
         if by_descriptor is not None:
-            return by_descriptor
+            return by_descriptor, ""
     found = declared(storage, tile)
     who = "the MMA" if access.kind.startswith("mma") else access.by_name or "the copy"
-    return Reader(
-        tile, found.read, who, found.text, "declared by the layout that it was given", found.code, rules=found.rules
-    )
+    source = "declared by the layout that it was given"
+    return replace(found, who=who, source=source), refused
 
 
 def _descriptors(access: Access, side: Side, tile: Tile) -> Reader | None:
@@ -442,19 +460,22 @@ def _descriptors(access: Access, side: Side, tile: Tile) -> Reader | None:
         return None
     make = umma_a if access.kind == "mma A" else umma_b
     found = make(operand.descriptor, tile, starts_bytes=steps, major=operand.major)
-    return replace(found, source=f"modelled: descriptors of operand {access.kind[-1]}, {operand.major}-major")
+    source = f"modelled: descriptors of operand {access.kind[-1]}, {operand.major}-major"
+    if access.whole:  # warpgroups share the tile: how many rows one instruction takes is a rule for each one's part
+        return replace(found, source=source, rules=lambda: [rule for rule in found.rules() if "rows" not in rule.asked])
+    return replace(found, source=source)
 
 
 def _fragment_steps(access: Access) -> list[int] | None:
     """Bytes from the first K step to each, by the fragment's layout of 16-byte units; None for other MMAs."""
-    m = re.search(r"smem_desc.*? o (\(.+\))>?$", access.result.replace("\n", " "))
+    m = re.search(r"smem_desc o (.+)>$", access.result.replace("\n", " "))
     if m is None:
         return None
     try:
         layout = parse(m[1])
     except LayoutError:
         return None
-    if not isinstance(layout, Layout) or layout.rank() < 3 or prod(flatten(layout[1].shape)) != 1:  # type: ignore[arg-type]
+    if not isinstance(layout, Layout) or layout.rank() < 3 or prod(flatten(layout[1].shape)) != 1:
         return None
     return [int(layout[2](i)) * 16 for i in range(int(layout[2].size()))]  # type: ignore[arg-type]
 

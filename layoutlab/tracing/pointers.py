@@ -53,7 +53,7 @@ class Pointers:
                 value = _raw(outer)
                 continue
             if name == "cute.make_view" and not view:
-                view = _tensor_text(str(value.type))
+                view = tensor_text(str(value.type))
             if name == "cute.add_offset":
                 step = _step_bits(operation)
                 if step is None:
@@ -67,7 +67,7 @@ class Pointers:
                 text = str(operation).split("\n")[0]
                 return Place(self._number(value), _told(name, text), offset, tuple(via), view, why, whole)
             if name == "cute.tiled.mma.partition" and not whole:
-                whole = _tensor_text(str(carrier.type))
+                whole = tensor_text(str(carrier.type))
             value = carrier
         raise LayoutError("a pointer's origin is more than 200 operations away")
 
@@ -152,10 +152,24 @@ def _step_bits(operation: Any) -> int | None:
     return None if bits is None else int(steps[1]) * bits
 
 
-def _tensor_text(kind: str) -> str:
-    """A view's type as the DSL prints the tensor: `!cute.memref<bf16, smem, align<16>, "(8,8):(8,1)">`."""
-    m = re.fullmatch(r'!cute\.memref<(.+), "(.+)">', kind)
-    return f"tensor<ptr<{m[1]}> o {m[2]}>" if m else ""
+def tensor_text(kind: str) -> str:
+    """A tensor's type as the DSL prints the tensor; "" where it is no tensor's.
+
+    >>> tensor_text('!cute.memref<bf16, smem, align<16>, "(8,8):(8,1)">')
+    'tensor<ptr<bf16, smem, align<16>> o (8,8):(8,1)>'
+    >>> tensor_text('!cute.coord_tensor<"(0,0)", "(8,8):(1@0,1@1)">')
+    'tensor<(0,0) o (8,8):(1@0,1@1)>'
+
+    The tensor itself is never asked: its printer would have the compiler make its pointer where it stands, perhaps in a
+    branch, and use that elsewhere.
+    """
+    if m := re.fullmatch(r'!cute\.memref<(.+), "(.+)">', kind):
+        return f"tensor<ptr<{m[1]}> o {m[2]}>"
+    if m := re.fullmatch(r'!cute\.coord_tensor<"(.+)", "(.+)">', kind):
+        return f"tensor<{m[1]} o {m[2]}>"
+    if m := re.fullmatch(r'!cute_nvgpu\.smem_desc_view<.+, "(.+)">', kind):
+        return f"tensor<smem_desc o {m[1]}>"
+    return ""
 
 
 def _told(name: str, text: str) -> str:

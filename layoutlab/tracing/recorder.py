@@ -10,14 +10,16 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import re
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from types import FrameType
 from typing import Any
 
-from layoutlab.tracing.pointers import Pointers, raw_value, same
+from layoutlab.tracing.pointers import Pointers, raw_value, same, tensor_text
 from layoutlab.tracing.record import Access, Trace
 from layoutlab.tracing.registers import Registers
 
@@ -132,6 +134,19 @@ class _Recorder:
             if store is not None:
                 known = self.trace.brought.setdefault(store, [])
                 known += sorted(self.registers.brought(source) - set(known))
+        if spaces == ("smem", "rmem"):
+            self._also(frame, "reads", name, source)
+        elif spaces[1:] == ("smem",):
+            self._also(frame, "writes", name, target)
+
+    def _also(self, frame: FrameType, role: str, name: str, tensor: Any) -> None:
+        """A partition used the other way round than its name says: threads read what they themselves wrote."""
+        number = self.registers.access_of(tensor)
+        if number is None or self.trace.accesses[number].role == role:
+            return
+        access = self.trace.accesses[number]
+        texts = {**access.texts, "tv": access.texts.get("registers", access.texts["tv"])}
+        self.trace.accesses.append(replace(access, role=role, call=name, by_name="", texts=texts, place=_place(frame)))
 
     def _stored(self, frame: FrameType, name: str, target: Any, data: Any) -> None:
         if _space(target) == "rmem":
@@ -194,7 +209,7 @@ class _Recorder:
 
     def _fragment(self, frame: FrameType, name: str, mma: Any, tensor: Any, result: Any) -> None:
         descriptors = "smem_desc" in _text(result)  # of registers otherwise: the copies into those read the buffer
-        if hasattr(tensor, "iterator") and (descriptors or _space(tensor) == "tmem"):
+        if _is_tensor(tensor) and (descriptors or _space(tensor) == "tmem"):
             self._access(
                 frame, "reads", f"mma {name[-1]}", name, mma, tensor, result, by=_text(mma),
                 op=_text(getattr(mma, "op", "")), result_layout=_text(getattr(result, "layout", "")),
@@ -280,7 +295,11 @@ def _worth_a_note(thing: Any) -> bool:
 
 
 def _text(thing: Any) -> str:
-    """As the DSL prints it; what it cannot print is told so."""
+    """As the DSL prints it; what it cannot print is told so. Tensors are read off their types."""
+    if _is_tensor(thing):
+        value = raw_value(thing)
+        text = tensor_text(str(value.type)) if value is not None else ""
+        return text or f"<a tensor of {type(thing).__name__}>"
     try:
         return str(thing)
     except Exception as error:
@@ -293,10 +312,14 @@ def _atom_type(atom: Any) -> str:
 
 
 def _space(tensor: Any) -> str:
-    try:
-        return str(tensor.memspace).rsplit(".", 1)[-1]
-    except Exception:  # a coordinate tensor, or a fragment of descriptors
-        return ""
+    value = raw_value(tensor) if _is_tensor(tensor) else None
+    m = re.match(r"!cute\.memref<[^,]+, (\w+)", str(value.type)) if value is not None else None
+    return m[1] if m else ""
+
+
+def _is_tensor(thing: Any) -> bool:
+    """Whether it is a tensor of the DSL; asked of its class, since its properties make the compiler work."""
+    return any(base.__name__ == "_Tensor" for base in type(thing).__mro__)
 
 
 def _name_of(frame: FrameType, thing: Any, chain: Sequence[Any] = ()) -> str:
@@ -310,7 +333,7 @@ def _name_of(frame: FrameType, thing: Any, chain: Sequence[Any] = ()) -> str:
         for name, value in list(at.f_locals.items()):
             if value is thing and name not in ("self", "this"):
                 found, nearest = name, 0
-            elif nearest and hasattr(value, "iterator"):
+            elif nearest and _is_tensor(value):
                 raw = raw_value(value)
                 position = next((i for i, link in enumerate(chain[:nearest]) if same(link, raw)), None)
                 if position is not None:

@@ -35,6 +35,7 @@ from layoutlab.tv.mma import (
     make_tiled_mma,
 )
 from layoutlab.tv.pairing import check_pair
+from layoutlab.tv.staging import tile_to_mma_shape
 from layoutlab.tv.tmem import make_tmem_copy
 from layoutlab.tv.umma import tcgen05_mma
 
@@ -66,4 +67,5 @@ __all__ = [
     "mma_atom",
     "sm90_get_smem_store_op",
     "tcgen05_mma",
+    "tile_to_mma_shape",
 ]

@@ -127,6 +127,7 @@ NAMES = {
     "sm90_get_smem_store_op": sm90_get_smem_store_op,
     "compute_tile_shape_or_override": compute_tile_shape_or_override,
     "fragment": fragment,
+    "tile_to_mma_shape": tcgen05.tile_to_mma_shape,
     "mma_atom": cute.make_mma_atom,
     "mma_sync": mma_sync,
     "wgmma": wgmma,
