@@ -1,6 +1,6 @@
 """Compiles quack's kernels with CuTe DSL on a machine without a GPU, for `layoutlab trace`.
 
-    layoutlab trace tests/strangers/quack_kernels.py:softmax --arch sm_90a
+layoutlab trace tests/strangers/quack_kernels.py:softmax --arch sm_90a
 """
 
 from __future__ import annotations
