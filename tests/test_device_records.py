@@ -80,9 +80,10 @@ def differences(variant, model):
     return wrong, compared
 
 
-@pytest.mark.parametrize(
-    "route", ["coordinate", "composition", "tiled_copy", "stmatrix", "composition_raw", "registers"]
-)
+ROUTES = ("coordinate", "composition", "tiled_copy", "stmatrix", "composition_raw", "registers")
+
+
+@pytest.mark.parametrize("route", ROUTES)
 def test_the_model_is_what_the_device_did(route):
     chosen = [variant for variant in VARIANTS.values() if variant["settings"]["store"] == route]
     compared = 0
@@ -190,9 +191,11 @@ def test_the_replay_is_what_the_device_did(name, tmp_path):
 
 
 @pytest.mark.slow
-def test_every_replay_is_what_the_device_did(tmp_path):
-    for name, variant in VARIANTS.items():
+def test_one_replay_in_four_is_what_the_device_did(tmp_path):
+    chosen = list(VARIANTS.items())[::4]
+    for name, variant in chosen:
         replay_agrees(variant, tmp_path / name)
+    assert {variant["settings"]["store"] for _, variant in chosen} == set(ROUTES)
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "f16", "e4m3", "e5m2"])

@@ -202,7 +202,19 @@ def test_refusals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["trace", f"{tmp_path / 'x.py'}:f"]) == 3 and "ended with ValueError" in capsys.readouterr().out
 
 
-def access(role: str, layout: str, *, name: str = "s", offset: int = 0, kind: str = "copy", swizzle: str = "S<3,4,3>"):  # type: ignore[no-untyped-def]
+WHOLE, HALF, OTHER_HALF = "((8,16),8):((128,1),16)", "((8,16),4):((128,1),16)", "((8,16),(2,2)):((128,1),(16,32))"
+
+
+def access(
+    role: str,
+    layout: str,
+    *,
+    name: str = "s",
+    offset: int = 0,
+    kind: str = "copy",
+    swizzle: str = "S<3,4,3>",
+    tv: str = WHOLE,
+):  # type: ignore[no-untyped-def]
     """An access as a recording would hold it."""
     from layoutlab.tracing import Access
 
@@ -211,7 +223,7 @@ def access(role: str, layout: str, *, name: str = "s", offset: int = 0, kind: st
         role=role, kind=kind, call="partition_D" if role == "writes" else "partition_S", space="smem",
         tensor=f"tensor<ptr<bf16, smem, align<1024>{inner}> o {layout}>", tensor_name=name, by_name="c", result="",
         root=0, root_text="", offset_bits=offset, via=(), why="", view="",
-        texts={"tv": "((8,16),8):((128,1),16)", "tiler": "(16:1, 64:1)"}, function="f", place="f.py:1",
+        texts={"tv": tv, "tiler": "(16:1, 64:1)"}, function="f", place="f.py:1",
     )  # fmt: skip
 
 
@@ -238,7 +250,17 @@ ROW, COLUMN = "(64,64):(64,1)", "(64,64):(1,64)"
              access("reads", ROW, name="o", swizzle="")],
             ["proved", "proved"],
         ),
+        # q agrees with o's reader by chance; o's own writer does not
+        (
+            [access("writes", ROW, name="q"), access("reads", ROW, name="q"),
+             access("writes", ROW, name="o", swizzle="S<2,4,3>"), access("reads", ROW, name="o", kind="copy ")],
+            ["proved", "refuted"],
+        ),
         ([access("reads", ROW)], ["unsupported"]),
+        # a copy that fills half of a tile; two of them, which may fill it together
+        ([access("writes", ROW, tv=HALF), access("reads", ROW)], ["refuted"]),
+        ([access("writes", ROW, tv=HALF), access("writes", ROW, tv=OTHER_HALF), access("reads", ROW)],
+         ["unsupported", "unsupported"]),
         ([access("writes", "(64,?):(?,1)"), access("reads", ROW)], ["unsupported", "unsupported"]),
     ],
 )  # fmt: skip

@@ -157,7 +157,7 @@ def _buffer(accesses: list[Access], trace: Trace, brought: Mapping[_Key, list[Ac
         if w in sides and r in sides:
             row = _pair(accesses[w], accesses[r], sides[w], sides[r], trace)
             if row is not None:
-                results[w, r] = with_registers(row, accesses[w], brought.get(_key(accesses[w]), []))
+                results[w, r] = with_registers(row, accesses[w], brought.get(_key(accesses[w])))
     return _assigned(accesses, writers, readers, results, faults)
 
 
@@ -170,13 +170,23 @@ def _assigned(
 ) -> list[Row]:
     """One row for each reader, and for each writer that no reader was found for."""
     rows = list[Row]()
-    content = {w for (w, _), row in results.items() if row.verdict == "proved"}
+    content = {
+        w
+        for (w, r), row in results.items()
+        if row.verdict == "proved" and (not row.swapped or _related(accesses[w], accesses[r]))
+    }
     told = set[int]()
     for r in readers:
         mine = {w: row for (w, reader), row in results.items() if reader == r}
         proved = [w for w, row in mine.items() if row.verdict == "proved"]
         refuted = [w for w, row in mine.items() if row.verdict == "refuted" and w not in content]
+        if len(refuted) > 1 and all(_only("covered", mine[w]) for w in refuted):
+            why = "several copies write it, each a part: whether they cover it together is not judged"
+            mine |= {w: replace(mine[w], verdict="unsupported", why=why) for w in refuted}
+            refuted = []
         others = [w for w, row in mine.items() if row.verdict not in ("proved", "refuted")]
+        if not any(_named_alike(accesses[w], accesses[r]) for w in proved):  # others may agree by chance
+            proved = [] if any(_named_alike(accesses[w], accesses[r]) for w in refuted) else proved
         for w in _meant(proved, r, accesses, results) or refuted or others[:1]:
             rows.append(mine[w])
             told.add(w)
@@ -190,6 +200,16 @@ def _assigned(
                 _alone(accesses[w], "writer", faults.get(w), [faults[r] for r in readers if r in faults], bool(readers))
             )
     return rows
+
+
+def _named_alike(a: Access, b: Access) -> bool:
+    return bool(a.tensor_name) and a.tensor_name == b.tensor_name
+
+
+def _related(a: Access, b: Access) -> bool:
+    """Whether one name goes on where the other ends: sV and its transpose sVt."""
+    names = sorted((a.tensor_name, b.tensor_name), key=len)
+    return bool(names[0]) and names[1].startswith(names[0])
 
 
 def _meant(proved: list[int], r: int, accesses: list[Access], results: dict[tuple[int, int], Row]) -> list[int]:
@@ -310,9 +330,12 @@ def _pair(w: Access, r: Access, mine: list[Side], theirs: list[Side], trace: Tra
     return best
 
 
-def with_registers(row: Row, store: Access, loads: list[Access]) -> Row:
-    """The row with what is known of the registers: whether the threads hold what the store takes them to hold."""
-    if row.verdict != "proved" or row.handoff is None or store.kind != "copy":
+def with_registers(row: Row, store: Access, loads: list[Access] | None) -> Row:
+    """The row with what is known of the registers: whether the threads hold what the store takes them to hold.
+
+    `loads` is None for a copy that was not seen to come from registers.
+    """
+    if loads is None or row.verdict != "proved" or row.handoff is None or store.kind != "copy":
         return row
     said = [misplaced(load, row.handoff.handoff.writer) for load in loads]
     if said and all(said):
@@ -356,6 +379,11 @@ def _judged(w: Access, r: Access, a: Side, b: Side, turned: bool, trace: Trace) 
 
 def _only_legal(verdict: Verdict) -> bool:
     return all(c.verdict == "proved" for c in verdict.claims if c.name != "legal")
+
+
+def _only(name: str, row: Row) -> bool:
+    """Whether that claim is the only one that is not proved."""
+    return row.handoff is not None and all(c.verdict == "proved" for c in row.handoff.claims if c.name != name)
 
 
 def _writer(access: Access, side: Side, tile: Tile, trace: Trace) -> Writer:
@@ -448,7 +476,10 @@ def _descriptors(access: Access, side: Side, tile: Tile) -> Reader | None:
         return None
     make = umma_a if access.kind == "mma A" else umma_b
     found = make(operand.descriptor, tile, starts_bytes=steps, major=operand.major)
-    return replace(found, source=f"modelled: descriptors of operand {access.kind[-1]}, {operand.major}-major")
+    source = f"modelled: descriptors of operand {access.kind[-1]}, {operand.major}-major"
+    if access.whole:  # warpgroups share the tile: how many rows one instruction takes is a rule for each one's part
+        return replace(found, source=source, rules=lambda: [rule for rule in found.rules() if "rows" not in rule.asked])
+    return replace(found, source=source)
 
 
 def _fragment_steps(access: Access) -> list[int] | None:
@@ -460,7 +491,7 @@ def _fragment_steps(access: Access) -> list[int] | None:
         layout = parse(m[1])
     except LayoutError:
         return None
-    if not isinstance(layout, Layout) or layout.rank() < 3 or prod(flatten(layout[1].shape)) != 1:  # type: ignore[arg-type]
+    if not isinstance(layout, Layout) or layout.rank() < 3 or prod(flatten(layout[1].shape)) != 1:
         return None
     return [int(layout[2](i)) * 16 for i in range(int(layout[2].size()))]  # type: ignore[arg-type]
 

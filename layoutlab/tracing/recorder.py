@@ -15,6 +15,7 @@ import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from types import FrameType
 from typing import Any
 
@@ -133,6 +134,19 @@ class _Recorder:
             if store is not None:
                 known = self.trace.brought.setdefault(store, [])
                 known += sorted(self.registers.brought(source) - set(known))
+        if spaces == ("smem", "rmem"):
+            self._also(frame, "reads", name, source)
+        elif spaces[1:] == ("smem",):
+            self._also(frame, "writes", name, target)
+
+    def _also(self, frame: FrameType, role: str, name: str, tensor: Any) -> None:
+        """A partition used the other way round than its name says: threads read what they themselves wrote."""
+        number = self.registers.access_of(tensor)
+        if number is None or self.trace.accesses[number].role == role:
+            return
+        access = self.trace.accesses[number]
+        texts = {**access.texts, "tv": access.texts.get("registers", access.texts["tv"])}
+        self.trace.accesses.append(replace(access, role=role, call=name, by_name="", texts=texts, place=_place(frame)))
 
     def _stored(self, frame: FrameType, name: str, target: Any, data: Any) -> None:
         if _space(target) == "rmem":

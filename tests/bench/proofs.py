@@ -1,12 +1,15 @@
 """How long a proof takes, beside peers in the same run: `python tests/bench/proofs.py`.
 
-The question at every size: are these two swizzled tiles, stated in elements and in bytes, the same function, and is it
+First the five claims of sP, as `layoutlab verify` reports their time, in a fresh process (import left out) and warm.
+Then, at every size: are these two swizzled tiles, stated in elements and in bytes, the same function, and is it
 a bijection? layoutlab compares two tables of digits; pycute and tensor-layouts have no normal form, so that a user
 walks all elements or calls `is_bijective`. Their loops are cut off at sizes that would take minutes.
 """
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 
@@ -89,7 +92,28 @@ def row(rows: int, columns: int) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
+SP_KINDS = [
+    "",
+    "store='composition'",
+    "store='tiled_copy_d', dtype='e4m3'",
+    "kv=256, head_dim=256",
+    "write_swizzle='none'",
+]
+
+
+def sp_row(settings: str) -> str:
+    """All claims of one sP: the first time in a process, and the median of many."""
+    code = f"from layoutlab.catalogue import sP; from layoutlab.handoff import verify; v = verify(sP({settings}))"
+    script = f"{code}; print(v.seconds, sorted(verify(sP({settings})).seconds for _ in range(50))[25], v.verdict)"
+    printed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    return f"| sP({settings}) | {float(printed[0]) * 1e3:.2f} ms | {float(printed[1]) * 1e3:.2f} ms | {printed[2]} |"
+
+
 def main() -> None:
+    print("| handoff | first proof in a process | median | verdict |\n|---|---|---|---|")
+    for settings in SP_KINDS:
+        print(sp_row(settings), flush=True)
+    print()
     print("| tile | elements | layoutlab | pycute, walked | ratio | tensor-layouts is_bijective | ratio |")
     print("|---|---|---|---|---|---|---|")
     for rows, columns in tiles():
