@@ -52,11 +52,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _close_stdout()
         return USAGE_ERROR
-    except OSError as e:
-        if e.errno == ENOSPC and e.filename is None:
-            _close_stdout()
-            return _failed(f"the answer cannot be written: {e.strerror}")
-        return _failed(_sentence(e))
     except KeyboardInterrupt:
         return _failed("interrupted", 130)
     except BaseException as e:  # a user's file may raise what is no Exception
@@ -64,6 +59,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             import traceback
 
             traceback.print_exc()
+        if _unwritten(e):
+            _close_stdout()
         return _failed(_sentence(e))
 
 
@@ -145,6 +142,8 @@ def _sentence(e: BaseException) -> str:
         return str(e)
     if isinstance(e, ModuleNotFoundError) and e.name is not None and not _own(e.name):
         return install_hint(e.name)
+    if isinstance(e, OSError) and _unwritten(e):
+        return f"the answer cannot be written: {e.strerror}"
     if isinstance(e, OSError) and e.filename is not None:
         return f"cannot read {e.filename}: {e.strerror}"
     frame = e.__traceback__
@@ -157,6 +156,11 @@ def _sentence(e: BaseException) -> str:
 def _own(module: str) -> bool:
     """Whether a module that is missing is layoutlab's, whose absence is a fault; the kernels come with an install."""
     return module.partition(".")[0] == "layoutlab" and module.split(".")[1:2] != ["kernels"]
+
+
+def _unwritten(e: BaseException) -> bool:
+    """Whether it says that a file system has no room, as the answer's does where no file is named."""
+    return isinstance(e, OSError) and e.errno == ENOSPC and e.filename is None
 
 
 def _failed(sentence: str, status: int = USAGE_ERROR) -> int:

@@ -14,8 +14,8 @@ from layoutlab.handoff.writer import Writer
 NOT_CHECKED = "ordering (proxy fences, mbarriers, tcgen05 waits)"
 WARP = 32
 WAVEFRONT_BYTES = 128
-COUNTED = 1 << 17
-"""Elements of threads whose stores a report counts at most."""
+COUNTED = 1 << 16
+"""Addresses that a report counts at most, over all threads and their stores."""
 
 
 def report(verdict: Verdict) -> str:
@@ -104,7 +104,7 @@ def cost_line(writer: Writer) -> str:
     if writer.space != "smem":
         return f"{writer.bits}-bit stores to Tensor Memory have no bank conflicts to count"
     threads, values = writer.write.axes["t"], writer.write.axes["v"]
-    if threads * values > COUNTED:
+    if threads * values * writer.tile.bits > COUNTED * writer.bits:
         return f"{writer.bits}-bit stores: not counted, {threads} threads of {values} values are too many"
     try:
         each, counts = _all_wavefronts(writer, writer.bits)
@@ -148,18 +148,17 @@ def widest_store(writer: Writer) -> int:
 
 def store_wavefronts(writer: Writer, store_bits: int | None = None, warp: int = 0) -> list[int]:
     """The wavefronts of each store instruction of one warp, by default the first, in the order of its values."""
-    import numpy as np
-
     from layoutlab.cost import wavefronts
 
     bits = store_bits or writer.bits
     count = bits // writer.tile.bits
     if bits % 8 or not count or writer.write.axes["t"] < WARP:
         raise LayoutError(f"a warp of 32 threads stores whole bytes, not {bits} bits each")
-    firsts = np.arange(0, writer.write.axes["v"] - count + 1, count)
-    v, t = np.meshgrid(firsts, np.arange(WARP * warp, WARP * (warp + 1)), indexing="ij")
-    starts = np.broadcast_to(writer.write.at(t=t, v=v)["bit"], t.shape) // 8
-    return [wavefronts([int(start) for start in row], bits // 8, "store") for row in starts]
+    found = []
+    for v in range(0, writer.write.axes["v"] - count + 1, count):
+        starts = [int(writer.write.at(t=t, v=v)["bit"]) // 8 for t in range(WARP * warp, WARP * (warp + 1))]
+        found.append(wavefronts(starts, bits // 8, "store"))
+    return found
 
 
 def as_json(verdict: Verdict) -> dict[str, Any]:

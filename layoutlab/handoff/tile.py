@@ -96,9 +96,8 @@ class Tile:
         if len(self.extents) != 2 or layout.rank() not in (3, 4) or layout[0].rank() != 2:
             return None
         parts = [_joined(_kept(layout[0][i]), _kept(layout[1 + i])) for i in (0, 1)]
-        if (layout.rank() == 4 and not _one(_kept(layout[3]))) or tuple(
-            prod(e for e, _ in p) for p in parts
-        ) != self.shape:
+        stages = layout.rank() == 4 and not _one(_kept(layout[3]))
+        if stages or tuple(prod(e for e, _ in p) for p in parts) != self.shape:
             return None
         return dict(zip(self.extents, parts, strict=True))
 
