@@ -185,12 +185,13 @@ def _range(axes: Mapping[str, int], place: Callable[..., Any], width: int) -> tu
     """Lowest cell, one past the highest, the grain that all elements start and end on, and the points computed."""
     import numpy as np
 
-    low, high, grain, walked = None, None, width, 0
+    first, low, high, grain, walked = None, None, None, width, 0
     for chunk in indices(axes):
         at = np.atleast_1d(place(**chunk))
+        first = int(at[0]) if first is None else first
         low = int(at.min()) if low is None else min(low, int(at.min()))
         high = int(at.max()) if high is None else max(high, int(at.max()))
-        grain = int(np.gcd(grain, np.gcd.reduce(at - low)))
+        grain = int(np.gcd(grain, np.gcd.reduce(at - first)))  # of all chunks, from one and the same place on
         walked += len(next(iter(chunk.values())))
     assert low is not None and high is not None
     return low, high + width, grain, walked

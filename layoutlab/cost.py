@@ -127,7 +127,9 @@ def _refuse_illegal(lanes: Sequence[int | None], width: int, op: str) -> None:
     if op not in ("load", "store") and width != ROW:
         raise LayoutError(f"width is {width} bytes: a row of {op} is {ROW} bytes")
     for lane, address in enumerate(lanes):
-        if address is not None and (address < 0 or address % width):
+        if address is not None and address < 0:
+            raise LayoutError(f"lane {lane} has address {address}: shared memory begins at 0")
+        if address is not None and address % width:
             raise LayoutError(f"lane {lane} has address {address}: not a multiple of the {width} bytes it moves")
 
 

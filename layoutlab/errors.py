@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 _INSTALLED_BY = {
     "ml_dtypes": "replay",
     "llvmlite": "replay",

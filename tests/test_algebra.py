@@ -169,3 +169,74 @@ def test_sizes_of_two_to_the_eighty_answer_at_once(call: Any) -> None:
     except LayoutError as refusal:
         assert len(str(refusal).split()) > 5
     assert time.perf_counter() - start < 0.5
+
+
+# -- tiles and threads ------------------------------------------------------------------------------------------------
+
+IDENTITY_3, IDENTITY_2 = ll.make_identity_layout((128, 64, 32)), ll.make_identity_layout((128, 64))
+
+
+@pytest.mark.parametrize(
+    ("made", "printed"),
+    [
+        (lambda: ll.local_tile(IDENTITY_3, (32, 16, 8), (1, 2, 3)), "(32,32,24) o (32,16,8):(1@0,1@1,1@2)"),
+        (
+            lambda: ll.local_tile(IDENTITY_3, (32, 16, 8), (1, None, 2)),
+            "(32,0,16) o (32,16,8,4):(1@0,1@1,1@2,16@1)",
+        ),
+        (lambda: ll.local_tile(IDENTITY_2, (32, 16, 8), (1, 2, 3), (1, 1, None)), "(32,32) o (32,16):(1@0,1@1)"),
+        (
+            lambda: ll.local_tile(IDENTITY_2, (32, 16, 8), (1, None, None), (1, None, 1)),
+            "(32,0) o (32,8,8):(1@0,1@1,8@1)",
+        ),
+        (
+            lambda: ll.local_tile(ll.make_identity_layout(((4, 32), 64)), ((4, 8), 16), ((0, 1), 2)),
+            "((0,8),32) o ((4,8),16):((1@0@0,1@1@0),1@1)",
+        ),
+        (lambda: ll.local_partition(IDENTITY_2, Layout((4, 8), (8, 1)), 9), "(1,1) o (32,8):(4@0,8@1)"),
+        (lambda: ll.local_partition(IDENTITY_2, Layout((4, 8)), 9), "(1,2) o (32,8):(4@0,8@1)"),
+        (
+            lambda: ll.local_partition(IDENTITY_2, Layout((4, 2, 8), (2, 1, 8)), 9, (1, None, 1)),
+            "(0,1) o (32,8):(4@0,8@1)",
+        ),
+        (
+            lambda: ll.local_partition(IDENTITY_2, Layout(((2, 2), 8), ((8, 16), 1)), 9),
+            "(1,1) o (32,8):(4@0,8@1)",
+        ),
+    ],
+)
+def test_local_tiles_and_partitions_of_coordinates_are_those_that_cute_dsl_prints(made: Any, printed: str) -> None:
+    assert str(made()) == printed
+
+
+@given(st.data())
+@EXAMPLES
+def test_threads_share_a_tile_out_as_their_layout_says(data: st.DataObject) -> None:
+    m, n = data.draw(st.sampled_from([2, 4])), data.draw(st.sampled_from([2, 8]))
+    threads = Layout((m, n), data.draw(st.sampled_from([(1, m), (n, 1)])))
+    tensor = Layout((8, 16), data.draw(st.sampled_from([(1, 8), (16, 1)])))
+    for i in range(m):
+        for j in range(n):
+            own = ll.local_partition(tensor, threads, threads(i, j))
+            for a in range(8 // m):
+                for b in range(16 // n):
+                    assert own(a, b) == tensor(i + m * a, j + n * b)
+
+
+def test_local_tile_keeps_a_swizzle_and_refuses_a_wrong_rank() -> None:
+    swizzled = ComposedLayout(Swizzle(3, 3, 3), 0, Layout((8, 64), (64, 1)))
+    tile = ll.local_tile(swizzled, (4, 16), (1, 2))
+    assert all(tile(i, j) == swizzled(4 + i, 32 + j) for i in range(4) for j in range(16))
+    with pytest.raises(LayoutError, match="has 3 entries, and the tiles 2 modes"):
+        ll.local_tile(Layout((8, 64)), (4, 16), (1, 2, 3))
+    with pytest.raises(LayoutError, match=r"proj .* has 3 entries"):
+        ll.local_tile(Layout((8, 64)), (4, 16), (1, 2), (1, None, 1))
+
+
+def test_a_slice_takes_both_orders_and_refuses_a_shape_with_a_slice_in_it() -> None:
+    tile = Layout((8, 64), (64, 1))
+    assert ll.slice_((None, 3), tile) == ll.slice_(tile, (None, 3)) == Layout((8,), (64,))
+    with pytest.raises(LayoutError, match="the second argument is a coordinate"):
+        ll.slice_(tile, tile)
+    with pytest.raises(LayoutError, match="is no shape"):
+        ll.slice_((None, 3), (8, 64))

@@ -23,6 +23,17 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "layoutlab", *arguments], capture_output=True, text=True)
 
 
+def test_eval_notes_a_swizzle_whose_unit_it_assumed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["eval", "(S<3,4,3> o 0 o (8,64):(64,1))(1,0)"]) == 0
+    out, err = capsys.readouterr()
+    assert out == "64\n" and "note: S<3,4,3> does not say what it counts" in err
+    written = "S<3,4,3>[8b] o 0 o [16b]"
+    assert written in err
+    for quiet, value in ((f"({written}(8,64):(64,1))(1,0)", "72"), ("size(S<3,4,3> o 0 o (8,64):(64,1))", "512")):
+        assert main(["eval", quiet]) == 0
+        assert capsys.readouterr() == (f"{value}\n", "")
+
+
 # -- endings ----------------------------------------------------------------------------------------------------------
 
 

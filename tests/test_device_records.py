@@ -80,9 +80,10 @@ def differences(variant, model):
     return wrong, compared
 
 
-@pytest.mark.parametrize(
-    "route", ["coordinate", "composition", "tiled_copy", "stmatrix", "composition_raw", "registers"]
-)
+ROUTES = ("coordinate", "composition", "tiled_copy", "stmatrix", "composition_raw", "registers")
+
+
+@pytest.mark.parametrize("route", ROUTES)
 def test_the_model_is_what_the_device_did(route):
     chosen = [variant for variant in VARIANTS.values() if variant["settings"]["store"] == route]
     compared = 0

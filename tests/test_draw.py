@@ -606,13 +606,16 @@ def test_the_command_writes_what_the_suffix_says(tmp_path: Path, capsys: pytest.
     ("arguments", "status", "message"),
     [
         (["sP", "-o", "x.bmp"], 2, "the suffix .bmp names no format: svg, html, txt, tex, gv, dot"),
-        (["sX"], 1, "sX"),
-        (["sP", "--set", "kv=65"], 1, "kv=65"),
-        (["(4,2):(1,4)", "--set", "kv=64"], 1, "--set is for handoffs"),
-        (["(4,2):(1,4)", "--tile", "4by2"], 1, "rows x columns"),
-        (["no_such.py"], 1, "there is no file no_such.py"),
-        (["sP", "sP"], 1, "several make a graph"),
+        (["sX"], 2, "sX"),
+        (["sP", "--set", "kv=65"], 2, "kv=65"),
+        (["(4,2):(1,4)", "--set", "kv=64"], 2, "--set is for handoffs"),
+        (["(4,2):(1,4)", "--tile", "4by2"], 2, "rows x columns"),
+        (["no_such.py"], 2, "there is no file no_such.py"),
+        (["sP", "sP"], 2, "several make a graph"),
         (["sP", "--rows", "8:0"], 2, "8:0"),
+        (["nope"], 2, "no handoff, kernel, file or layout is called nope"),
+        (["sPP"], 2, "is called sPP, did you mean sP?"),
+        (["(4,2):(1,4)", "-o", "/nonexistent/x.svg"], 2, "cannot write /nonexistent/x.svg: No such file or directory"),
     ],
 )
 def test_the_command_refuses_in_a_sentence(
@@ -621,6 +624,13 @@ def test_the_command_refuses_in_a_sentence(
     assert main(["draw", *arguments]) == status
     out, err = capsys.readouterr()
     assert message in err and "Traceback" not in err and out == ""
+
+
+def test_the_file_that_was_written_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "drawn.svg"
+    assert main(["draw", "(4,2):(1,4)", "-o", str(path)]) == 0
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", f"wrote {path}\n") and path.exists()
 
 
 def test_a_users_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -332,3 +332,75 @@ def test_a_block_that_makes_no_sense_is_refused(line: str, by: str, sentence: st
     with pytest.raises(LayoutError) as e:
         parse(text.replace(line, by))
     assert sentence in str(e.value)
+
+
+# -- lines of a log ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("line", "label", "layout"), [
+    ("sP layout: S<3,4,3> o 0 o (8,64):(64,1)", "sP layout", "S<3,4,3> o 0 o (8,64):(64,1)"),
+    ("[rank0] sA: (8,8):(8,1)", "[rank0] sA", "(8,8):(8,1)"),
+    ("sA: (8,8):(8,1),", "sA", "(8,8):(8,1)"),
+    ("sA: (8,8):(8,1).", "sA", "(8,8):(8,1)"),
+    ("2026-01-01 12:00:00 INFO sA = (8,8):(8,1)", "2026-01-01 12:00:00 INFO sA", "(8,8):(8,1)"),
+    ("sA (8,8):(8,1)", "sA", "(8,8):(8,1)"),
+])  # fmt: skip
+def test_a_layout_is_found_in_its_line(line: str, label: str, layout: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", line]) == 0
+    assert capsys.readouterr().out.startswith(f"{label}: {layout} is a ")
+
+
+@pytest.mark.parametrize("line", [
+    "sA S<3,4,x> o 0 o (8,64):(64,1)",  # what is left of an `o` that is not understood is not left out
+    "sA 0 o (8,64):(64,1) (8,8):(8,1)",
+    "composition(4:1, x) 8:1",
+    "it took 12 ms, 3 of 4",
+])  # fmt: skip
+def test_no_part_of_a_composition_is_taken_for_a_label(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", line]) == 2
+
+
+def test_a_tensor_with_its_numbers_is_one_thing_in_a_log(capsys: pytest.CaptureFixture[str]) -> None:
+    raw = "tensor(raw_ptr(0x736b0c0: f32, generic, align<4>) o (2,2):(2,1), data="
+    assert main(["explain", f"{raw}\n  [[ 1.0, 2.5, ],\n   [ 3.0, 4.0, ]])\nsB: (8,8):(8,1)"]) == 0
+    out = capsys.readouterr().out
+    assert "elements of f32, 4 bytes" in out and "\nsB: (8,8):(8,1) is a layout" in out
+    assert "not understood" not in out
+
+
+@pytest.mark.parametrize("junk", ["cute.struct: sA @ 0", "GMEM_PTR", "sA@0"])
+def test_a_name_is_refused_with_what_could_be_pasted(junk: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", junk]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and "and no layout; paste what a kernel printed: a layout (8,64):(64,1)" in err
+
+
+def test_strides_are_not_taken_for_a_shape() -> None:
+    text = said(parse("(((1@0,1@1)),2@0)"))
+    assert "is a tuple of strides of a coordinate layout, not a shape" in text and "coordinates" not in text
+    assert "as a shape 2 modes, 512 coordinates" in said(parse("(8,64)"))
+
+
+def test_both_readings_of_a_swizzle_without_a_unit_are_told_apart() -> None:
+    text = said(parse("S<3,4,3> o 0 o (8,64):(64,1)"))
+    by_bytes = parse("S<3,4,3>[8b] o 0 o [16b](8,64):(64,1)")
+    by_elements = parse("S<3,4,3> o 0 o (8,64):(64,1)")
+    for label, layout, run in (
+        ("if elements", by_elements, 16),
+        ("if bytes of 16-bit elements:", by_bytes, 8),
+    ):
+        places = ", ".join(str(layout(i)) for i in range(8))
+        assert f"{label} the flat indices 0, 1, 2, ... lie at {places}, ... and {run} elements along j" in text
+    assert "vectors" not in text and "counting" not in text
+    assert "changes bits inside of a 16-bit unit" in said(parse("S<1,0,3> o 0 o (8,8):(8,1)"))
+
+
+def test_a_swizzle_before_a_pointer_is_explained_as_on_it() -> None:
+    before = said(parse("Sw<3,4,3> o smem_ptr[16b](0x7f2c) o (8,64):(64,1)"))
+    assert before == said(parse("Sw<3,4,3>_smem_ptr[16b](0x7f2c) o (8,64):(64,1)"))
+    assert "a tensor in shared memory" in before and "it counts bytes" in before
+
+
+def test_a_host_tensor_is_explained_without_its_type() -> None:
+    text = said(parse("Tensor<0x00007f3a12000000@gmem o (128, 64):(64, 1)>"))
+    assert "is a tensor in global memory" in text and "the text does not say of which type" in text

@@ -1,8 +1,8 @@
 """The README's own examples: its files are written, its commands run, and what it shows is what they print.
 
-A `console` block is commands after `$ ` and what they print, where a line of `...` stands for any lines and `...` inside
-a line for any text. A comment `<!-- file: NAME -->` before a block makes that block a file of this name. The set-up line
-runs in a fresh environment, behind the marker `slow`; the test line is what runs all of this.
+A `console` block is commands after `$ ` and what they print; a line of `...` stands for any lines, `...` inside
+a line for any text. A comment `<!-- file: NAME -->` before a block makes that block a file of this name. The set-up
+line runs in a fresh environment, behind the marker `slow`; the test line is what runs all of this.
 """
 
 from __future__ import annotations

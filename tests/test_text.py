@@ -482,3 +482,46 @@ def test_reading_imports_nothing_heavy() -> None:
 
 def test_profiles_are_nested() -> None:
     assert congruent(parse("((4,2),(3,(2,2)))"), ((1, 1), (1, (1, 1))))
+
+
+RAW = "raw_ptr(0x000000000736b0c0: f32, generic, align<4>) o (8,5):(5,1)"
+
+
+@pytest.mark.parametrize("text", [
+    f"tensor({RAW}, data=[...])",
+    f"tensor({RAW}, data=\n       [[-0.4326,  1.0e-3, ... ],\n [-1.6656,  0.2, ],\n  ...\n  [ 1, nan, ]])",
+    f"tensor({RAW})",
+    RAW,
+])  # fmt: skip
+def test_a_tensor_as_a_running_kernel_prints_it(text: str) -> None:
+    pointer = Pointer("f32", 32, "generic", 4, None, "(0x000000000736b0c0)")
+    found = parse(text)
+    assert found == Tensor(pointer, Layout((8, 5), (5, 1)))
+    assert parse(str(found)) == found
+
+
+@pytest.mark.parametrize("text", [f"tensor({RAW}, data=[[1, 2)", f"tensor({RAW}, size=4)", "raw_ptr(f32, generic)"])
+def test_a_tensor_that_is_cut_off_is_refused(text: str) -> None:
+    with pytest.raises(LayoutError):
+        parse(text)
+
+
+def test_a_raw_pointer_keeps_its_swizzle_of_bytes() -> None:
+    found = parse("raw_ptr(0x400: f16, smem, align<1024>, S<3,4,3>) o (8,64):(64,1)")
+    assert found.swizzled_layout() == parse("S<3,4,3>[8b] o 0 o [16b](8,64):(64,1)")
+
+
+def test_a_host_tensor_has_an_address_and_a_memory_but_no_type() -> None:
+    found = parse("Tensor<0x00007f3a12000000@gmem o (128, 64):(64, 1)>")
+    assert found.layout == Layout((128, 64), (64, 1))
+    assert isinstance(found.iterator, Opaque) and found.iterator.space == "gmem"
+    assert parse(str(found)) == found
+    assert Opaque("smem_desc_view<x@gmem>").space is None
+
+
+def test_a_swizzle_before_a_pointer_with_an_address_is_a_tensor_in_shared_memory() -> None:
+    found = parse("Sw<3,4,3> o smem_ptr[16b](0x7f2c) o (_8,_64):(_64,_1)")
+    assert found == parse("Sw<3,4,3>_smem_ptr[16b](0x7f2c) o (_8,_64):(_64,_1)")
+    assert found.iterator.space == "smem" and found.iterator.swizzle == Swizzle(3, 4, 3, 8)
+    waiting = parse("Sw<3,4,3> o smem_ptr[16b](unset) o (_8,_64):(_64,_1)")
+    assert waiting == found.swizzled_layout()

@@ -250,6 +250,12 @@ ROW, COLUMN = "(64,64):(64,1)", "(64,64):(1,64)"
              access("reads", ROW, name="o", swizzle="")],
             ["proved", "proved"],
         ),
+        # q agrees with o's reader by chance; o's own writer does not
+        (
+            [access("writes", ROW, name="q"), access("reads", ROW, name="q"),
+             access("writes", ROW, name="o", swizzle="S<2,4,3>"), access("reads", ROW, name="o", kind="copy ")],
+            ["proved", "refuted"],
+        ),
         ([access("reads", ROW)], ["unsupported"]),
         # a copy that fills half of a tile; two of them, which may fill it together
         ([access("writes", ROW, tv=HALF), access("reads", ROW)], ["refuted"]),

@@ -20,6 +20,7 @@ from typing import Any
 
 from layoutlab.algebra.compose import Tiler, by_mode, composition_of_layouts
 from layoutlab.algebra.structure import (
+    AnyLayout,
     L,
     append_ones,
     coalesce,
@@ -28,10 +29,13 @@ from layoutlab.algebra.structure import (
     make_ordered_layout,
     of_runs,
     on_outer,
+    slice_and_offset,
 )
 from layoutlab.errors import LayoutError
-from layoutlab.int_tuple import Basis, IntTuple, ceil_div, modes, product, to_text
+from layoutlab.int_tuple import Basis, Coord, IntTuple, ceil_div, modes, product, to_text
+from layoutlab.int_tuple import flatten as leaves_of
 from layoutlab.layout import Layout, make_layout
+from layoutlab.swizzle import ComposedLayout
 from layoutlab.symbol import Sym
 
 # -- complement -------------------------------------------------------------------------------------------------------
@@ -158,6 +162,84 @@ def flat_divide(layout: L, tiler: Tiler) -> L:
         return make_layout(*tile, *rest)
 
     return on_outer(layout, flat)
+
+
+def local_tile(layout: L, tiler: Tiler, coord: Coord, proj: Coord = 1) -> ComposedLayout:
+    """One tile of a layout: `zipped_divide` by the tiler, then the rest at `coord`; `_` keeps all tiles of a mode.
+
+    >>> local_tile(Layout((8, 64), (64, 1)), (4, 16), (1, 2))
+    288 o (4,16):(64,1)
+    >>> local_tile(Layout((8, 64), (64, 1)), (4, 16), (1, None))
+    256 o (4,16,4):(64,1,16)
+
+    With `proj`, the modes of tiler and coordinate that stand against None are left out. The result starts at the
+    tile's offset, as a tensor's pointer would. Source: CuTe's `local_tile`.
+    """
+    if isinstance(proj, tuple):
+        tiler, coord = _projected(tiler, proj), _projected(coord, proj)
+    divided: Any = zipped_divide(layout, tiler)
+    tile = divided.shape[0]
+    rest = coord
+    if isinstance(coord, tuple):
+        rest = _completed(coord, divided.shape[1], "coordinate")
+    within = tuple(None for _ in tile) if isinstance(tile, tuple) else None
+    return _from_offset(divided, (within, rest))
+
+
+def local_partition(layout: L, tiler: Layout, index: int, proj: Coord = 1) -> ComposedLayout:
+    """What thread `index` has of a layout: of each tile, shaped as the threads, the element at the thread's place.
+
+    >>> local_partition(Layout((8, 64), (64, 1)), Layout((4, 8), (8, 1)), 9)
+    65 o (2,8):(256,8)
+
+    `tiler` is a layout of threads, (i,j) -> thread. With `proj`, its modes that stand against None are left out.
+    Source: CuTe's `local_partition`.
+    """
+    shape, stride = tiler.shape, tiler.stride
+    if isinstance(proj, tuple):
+        shape, stride = _projected(shape, proj), _projected(stride, proj)
+    if not all(isinstance(x, int) and (not is_stride or x >= 0) for x, is_stride in _numbers(shape, stride)):
+        raise LayoutError(f"local_partition: the threads {tiler} are not of numbers, with strides from 0 on")
+
+    def place(s: Any, d: Any) -> Any:
+        if isinstance(s, tuple):
+            at: Any = 0
+            scale: Any = 1
+            for inner_s, inner_d in zip(s, d, strict=True):
+                at, scale = at + scale * place(inner_s, inner_d), scale * product(inner_s)
+            return at
+        return index // d % s if d else 0
+
+    at = tuple(place(s, d) for s, d in zip(modes(shape), modes(stride), strict=True))
+    sizes = tuple(product(s) for s in modes(shape))
+    flat = not isinstance(shape, tuple)
+    divided: Any = zipped_divide(layout, sizes[0] if flat else sizes)
+    tile = _completed(at, divided.shape[0], "thread") if isinstance(divided.shape[0], tuple) else at[0]
+    rest = divided.shape[1]
+    return _from_offset(divided, (tile, tuple(None for _ in rest) if isinstance(rest, tuple) else None))
+
+
+def _numbers(shape: Any, stride: Any) -> list[tuple[Any, bool]]:
+    return [(s, False) for s in leaves_of(shape)] + [(d, True) for d in leaves_of(stride)]
+
+
+def _projected(x: Any, proj: tuple[Any, ...]) -> tuple[Any, ...]:
+    entries = modes(x)
+    if len(entries) != len(proj):
+        raise LayoutError(f"proj {to_text(proj)} has {len(proj)} entries, and what it chooses from {len(entries)}")
+    return tuple(entry for entry, kept in zip(entries, proj, strict=True) if kept is not None)
+
+
+def _completed(coord: tuple[Any, ...], of: Any, what: str) -> tuple[Any, ...]:
+    missing = len(modes(of)) - len(coord)
+    if missing < 0:
+        raise LayoutError(f"the {what} {to_text(coord)} has {len(coord)} entries, and the tiles {len(modes(of))} modes")
+    return (*coord, *[None] * missing)
+
+
+def _from_offset(divided: AnyLayout, coord: Any) -> ComposedLayout:
+    kept, offset = slice_and_offset(coord, divided)
+    return kept if isinstance(kept, ComposedLayout) else ComposedLayout(None, offset, kept)
 
 
 def _zipped(pairs: Layout, tiler: Tiler) -> Layout:

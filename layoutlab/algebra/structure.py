@@ -230,7 +230,7 @@ def _missing(layout: Layout, up_to_rank: int | None) -> int:
 # -- slices -----------------------------------------------------------------------------------------------------------
 
 
-def slice_(x: L | IntTuple, coord: Coord) -> Any:
+def slice_(x: AnyLayout | IntTuple, coord: Coord) -> Any:
     """The modes where the coordinate has None, the others being fixed; a composed layout takes the offset along.
 
     >>> slice_(Layout((4, (2, 8))), (None, (0, None))), slice_(Layout((4, (2, 8))), (1, None))
@@ -240,8 +240,15 @@ def slice_(x: L | IntTuple, coord: Coord) -> Any:
     >>> slice_((4, (2, 8)), (None, (1, None)))
     (4, 8)
 
-    The offset of a plain layout's slice is lost; `slice_and_offset` gives it.
+    The offset of a plain layout's slice is lost; `slice_and_offset` gives it. C++'s order, the coordinate first, is
+    taken too where the other argument is a layout.
     """
+    if isinstance(coord, (Layout, ComposedLayout)):
+        if isinstance(x, (Layout, ComposedLayout)):
+            raise LayoutError(f"slice_ of {x} at {coord}: the second argument is a coordinate, such as (_,3)")
+        return slice_(coord, x)
+    if _has_none(x):
+        raise LayoutError(f"slice_: {to_text(x)} has a '_' and is no shape; the layout or shape comes first, then it")
     if isinstance(x, Layout):
         return _kept(x, coord)
     if isinstance(x, ComposedLayout):
@@ -288,6 +295,10 @@ def domain_offset(coord: Coord, layout: AnyLayout) -> ComposedLayout:
     if isinstance(layout, ComposedLayout):
         return ComposedLayout(layout.inner, add(layout.offset, layout.outer(coord)), layout.outer, layout.element_bits)
     return ComposedLayout(None, layout(coord), layout)
+
+
+def _has_none(x: Any) -> bool:
+    return any(map(_has_none, x)) if isinstance(x, tuple) else x is None
 
 
 def _kept(layout: Layout, coord: Coord) -> Layout:

@@ -93,7 +93,9 @@ def blamed_on(file: Path) -> Iterator[None]:
     """Turns an error into a sentence that names the last line of the file that it passed through."""
     try:
         yield
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise LayoutError(f"{_place(file, error)}: {_what(error)}") from error
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from errno import ENOSPC
 from importlib import import_module
 from importlib.util import find_spec
 
@@ -53,11 +54,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return USAGE_ERROR
     except KeyboardInterrupt:
         return _failed("interrupted", 130)
-    except Exception as e:
+    except BaseException as e:  # a user's file may raise what is no Exception
         if debug:
             import traceback
 
             traceback.print_exc()
+        if _unwritten(e):
+            _close_stdout()
         return _failed(_sentence(e))
 
 
@@ -115,6 +118,8 @@ def _run(arguments: list[str], debug: bool) -> int:
         module.add(subparsers)
     args = parser.parse_args(arguments, argparse.Namespace(debug=debug))
     assert module is not None, "argparse insists on a command"
+    if sys.stdout is None:
+        raise LayoutError("there is no standard output to write the answer to: it is closed")
     status: int = module.run(args)
     sys.stdout.flush()
     return status
@@ -132,11 +137,13 @@ def nearest(name: str, known: Sequence[str] | dict[str, str]) -> str:
     return f", did you mean {found[0]}?" if found else ""
 
 
-def _sentence(e: Exception) -> str:
+def _sentence(e: BaseException) -> str:
     if isinstance(e, LayoutError):
         return str(e)
     if isinstance(e, ModuleNotFoundError) and e.name is not None and not _own(e.name):
         return install_hint(e.name)
+    if isinstance(e, OSError) and _unwritten(e):
+        return f"the answer cannot be written: {e.strerror}"
     if isinstance(e, OSError) and e.filename is not None:
         return f"cannot read {e.filename}: {e.strerror}"
     frame = e.__traceback__
@@ -149,6 +156,11 @@ def _sentence(e: Exception) -> str:
 def _own(module: str) -> bool:
     """Whether a module that is missing is layoutlab's, whose absence is a fault; the kernels come with an install."""
     return module.partition(".")[0] == "layoutlab" and module.split(".")[1:2] != ["kernels"]
+
+
+def _unwritten(e: BaseException) -> bool:
+    """Whether it says that a file system has no room, as the answer's does where no file is named."""
+    return isinstance(e, OSError) and e.errno == ENOSPC and e.filename is None
 
 
 def _failed(sentence: str, status: int = USAGE_ERROR) -> int:

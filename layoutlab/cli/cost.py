@@ -56,9 +56,12 @@ def run(args: Any) -> int:
     """Counts and prints."""
     from layoutlab.cli.words.costs import as_json, cost_of_expressions, cost_of_handoff, report
 
+    for option, value, most in (("--bits", args.bits, 128), ("--width", args.width, 16)):
+        if value is not None and not 1 <= value <= most:
+            raise LayoutError(f"{option} {value}: it is 1 to {most}")
     costs = []
     for name, h in _handoffs(args):
-        if args.bits or args.op:
+        if args.bits is not None or args.op:
             raise LayoutError(f"{name} says its own width and instructions: --bits and --op are for an expression")
         costs.append(cost_of_handoff(h, args.width and 8 * args.width, args.suggest))
     if not costs:

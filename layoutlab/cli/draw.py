@@ -22,6 +22,7 @@ examples:
   layoutlab draw attention --element 'O[5,17]'                        one element's way through a kernel
 
 WHAT is a handoff's name, FILE.py[:NAME], a kernel (attention), an instruction, an expression, or - for stdin.
+exit status: 0; 2 where WHAT cannot be drawn or the file not written
 colours: thread, value, warp, instruction, byte, bank, chunk, step, a coordinate; 'k//8' colours eight columns alike.
 """
 
@@ -74,17 +75,23 @@ def add(subparsers: Any) -> None:
 
 
 def run(args: Any) -> int:
-    """Draws into the file, or as text to the terminal; 1 where something refuses to be drawn."""
+    """Draws into the file, or as text to the terminal."""
     format = _format(args)
-    try:
-        if args.element:
-            return _put(_journey(args, format), args.output)
-        if format in GRAPHS or args.graph:
-            return _draw_graph(args, format)
-        return _put(_draw_grid(args, format), args.output)
-    except LayoutError as e:
-        print(f"layoutlab: {e}", file=sys.stderr)
-        return 1
+    if args.element:
+        return _put(_journey(args, format), args.output)
+    if format in GRAPHS or args.graph:
+        return _draw_graph(args, format)
+    return _put(_draw_grid(args, format), args.output)
+
+
+def _refuse_unknown(what: str) -> None:
+    """Refuses a single word that names nothing: as an expression it would be an unknown number."""
+    from layoutlab.catalogue import CATALOGUE
+    from layoutlab.cli import nearest
+
+    if what.isidentifier():
+        near = nearest(what, [*CATALOGUE, *KERNELS])
+        raise LayoutError(f"no handoff, kernel, file or layout is called {what}{near}")
 
 
 def _format(args: Any) -> str:
@@ -116,7 +123,7 @@ def _draw_graph(args: Any, format: str) -> int:
     source = graph_of([made for what in args.what for made in _handoffs(what, args.set)], args.title)
     if format in GRAPHS:
         if args.output not in (None, "-"):
-            Path(args.output).with_suffix(".svg").write_text(render(source), encoding="utf-8")
+            _write(Path(args.output).with_suffix(".svg"), render(source))
         return _put(source, args.output)
     if format != "svg":
         raise LayoutError(f"a graph is drawn as gv, dot or svg, not as {format}")
@@ -153,6 +160,7 @@ def _subject(what: str, settings: list[str]) -> Any:
     if found is None:
         if settings:
             raise LayoutError(f"--set is for handoffs, and no handoff is called {what}")
+        _refuse_unknown(what)
         return sys.stdin.read() if what == "-" else what
     if len(found) != 1:
         names = ", ".join(f.__name__ for f in found)
@@ -223,8 +231,17 @@ def _put(text: str, output: str | None) -> int:
     if output in (None, "-"):
         sys.stdout.write(text)
     else:
-        Path(str(output)).write_text(text, encoding="utf-8")
+        _write(Path(str(output)), text)
     return 0
+
+
+def _write(path: Path, text: str) -> None:
+    """Writes the file and says so, on standard error, as standard output is for drawings."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as e:
+        raise LayoutError(f"cannot write {path}: {e.strerror}") from None
+    print(f"wrote {path}", file=sys.stderr)
 
 
 def _width(args: Any) -> int:

@@ -15,6 +15,8 @@ examples:
   layoutlab eval '(S<3,4,3>[8b] o 0 o [16b](8,64):(64,1))(1,0)'
   layoutlab eval "make_tiled_copy_tv(make_copy_atom('universal', 'f16', 128), (16,16):(16,1), 8:1)"
 
+A swizzle without a unit counts what its layout counts; a note on standard error says so where that decides the result.
+
 exit status: 0, 1 when the operation has no such result, 2 when the text is no expression
 """
 
@@ -36,7 +38,7 @@ def add(subparsers: Any) -> None:
 
 def run(args: Any) -> int:
     """Evaluates and prints; 1 when a function refuses."""
-    from layoutlab.text.expression import functions, offer, read
+    from layoutlab.text.expression import functions, offer, read, unit_assumed
     from layoutlab.tv.calls import calls
 
     offer(calls())
@@ -49,6 +51,12 @@ def run(args: Any) -> int:
     expression = read(args.expression)
     try:
         print(_shown(expression.value(), args.style))
+        if (swizzle := unit_assumed(expression)) is not None:
+            print(
+                f"layoutlab: note: {swizzle} does not say what it counts and was taken to count what its layout does, "
+                f"elements; if it counts bytes of 16-bit elements, write {swizzle}[8b] o 0 o [16b]shape:stride",
+                file=sys.stderr,
+            )
     except LayoutError as e:
         if args.debug:
             raise

@@ -26,6 +26,10 @@ exit status: 0, 2 when nothing in the text was understood
 
 _LABEL = re.compile(r"\s*[A-Za-z_][\w.\[\]]*\s*(?:=|:(?=\s))\s*")
 
+_START = re.compile(r"(?<=[\s:=])(?=[\w(!\[?])")
+_PREFIX = re.compile(r"(?:(?!(?<!\w)o(?!\w))[\w\s.,#/:=|'\"\[\]-])*")
+"""Words before a layout: no bracket or swizzle, and no `o`, so that what stands left of it is no part of the layout."""
+
 
 def add(subparsers: Any) -> None:
     """Adds the command's parser."""
@@ -44,9 +48,6 @@ def add(subparsers: Any) -> None:
 
 def run(args: Any) -> int:
     """Explains each thing in the text; lines that are no such thing are named at the end."""
-    from layoutlab.cli.words import describe
-    from layoutlab.text.expression import value_of
-
     if args.text[0] in ("desc", "idesc") and len(args.text) > 1:
         return _descriptors(args)
     if args.arch or args.kind:
@@ -56,7 +57,7 @@ def run(args: Any) -> int:
     explained = 0
     for number, label, piece in pieces(text):
         try:
-            report = describe(value_of(piece))
+            label, report = understood(label, piece)
         except LayoutError as e:
             passed.append((number, e))
             continue
@@ -70,6 +71,48 @@ def run(args: Any) -> int:
         print(f"\nnot understood, and so not explained: line{'s' if len(passed) > 1 else ''} {lines}")
         print(f"the first of them: {str(passed[0][1]).splitlines()[0]}")
     return 0
+
+
+def understood(label: str, piece: str) -> tuple[str, Any]:
+    """The label and the description of a piece; where it does not begin with a layout, of the layout that it ends with.
+
+    >>> understood("", "sP layout: S<3,4,3> o 0 o (8,64):(64,1),")[0], understood("", "[rank0] sA: (8,8):(8,1)")[0]
+    ('sP layout', '[rank0] sA')
+    """
+    from layoutlab.cli.words import describe
+    from layoutlab.text.expression import value_of
+
+    try:
+        return label, describe(value_of(piece))
+    except LayoutError as unread:
+        trimmed = piece.rstrip(" \t.,;")
+        for prefix, rest in (("", trimmed), *_split(trimmed)):
+            try:
+                value = value_of(rest)
+                report = describe(value)
+            except LayoutError:
+                continue
+            if not prefix or not _bare(value):
+                return " ".join(filter(None, (label, prefix.strip(" \t:=")))), report
+        raise unread
+
+
+def _split(piece: str) -> Iterator[tuple[str, str]]:
+    """(prefix, rest) at each place where a layout may begin after words; a part of a composition is never left out."""
+    for start in _START.finditer(piece):
+        prefix = piece[: start.start()]
+        if not _PREFIX.fullmatch(prefix):
+            return
+        if re.search(r"[A-Za-z]", prefix):
+            yield prefix, piece[start.start() :]
+
+
+def _bare(value: Any) -> bool:
+    """Whether a value is a number or a tuple of numbers, which any line of a log may end with."""
+    from layoutlab.int_tuple import Basis, flatten
+    from layoutlab.symbol import Sym
+
+    return all(isinstance(leaf, (int, Sym, Basis, type(None))) for leaf in flatten(value))
 
 
 def _descriptors(args: Any) -> int:
@@ -105,7 +148,15 @@ def pieces(text: str) -> Iterator[tuple[int, str, str]]:
                 i += 1
             yield start + 1, label, "\n".join([first.strip(), *lines[start + 1 : i]])
         elif first.strip():
+            while _is_open(first) and i < len(lines):
+                first = f"{first}\n{lines[i]}"
+                i += 1
             yield start + 1, label, first.strip()
+
+
+def _is_open(text: str) -> bool:
+    """Whether this is a printed tensor whose numbers go on in the next line."""
+    return "data=" in text and "tensor(" in text and text.count("(") > text.count(")")
 
 
 def _label(line: str) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 from typing import Any
 
 from layoutlab.atoms.descriptors import SwizzleMode, pattern_of
@@ -93,7 +93,8 @@ class Boxes:
         modes, weight = dict[str, Modes](), 1
         for axis, count in self.counts.items():
             along = as_modes([self.starts_bytes[i * weight] for i in range(count)])
-            modes[axis] = [inside[axis], *((n, 8 * stride) for n, stride in along)]
+            extent, step = inside[axis]  # one box may go on past the tile; the tile's elements are asked for
+            modes[axis] = [(min(extent, self.tile.extents[axis]), step), *((n, 8 * stride) for n, stride in along)]
             weight *= count
         grid = as_modes(self.starts_bytes)
         if prod(n for n, _ in grid) != weight or not self._separable():
@@ -203,6 +204,11 @@ def _boxes(
     return Boxes(tile, dict(box), swizzle, tuple(starts_bytes), dict(tensor or {}))
 
 
+def _count(tile: Tile, box: Mapping[str, int]) -> int:
+    """How many boxes a tile takes."""
+    return prod(-(-tile.extents[axis] // extent) for axis, extent in box.items() if extent > 0)
+
+
 def _starts(storage: Smem, boxes: Boxes) -> list[int]:
     """Where the storage has each box's first element, before the swizzle."""
     starts = list[int]()
@@ -264,9 +270,12 @@ def tma_write(storage: Gmem, *, box: Mapping[str, int]) -> Writer:
     shared memory is `tma_store`'s. Raises LayoutError for a tensor whose strides no tensor map holds.
     """
     tile = storage.tile
-    inside = {axis: min(extent, tile.extents[axis]) for axis, extent in box.items()}
-    boxes = _boxes(tile, inside, 0, [0] * prod(-(-tile.extents[a] // e) for a, e in inside.items()), None)
-    modes = {axis: list(mode) for axis, mode in storage.modes.items()}
+    _boxes(tile, box, 0, None if set(box) != set(tile.extents) else [0] * _count(tile, box), None)  # refuses others
+    # Boxes that go on past the tile write what lies inside: counted in parts that divide both.
+    inside = {axis: e if tile.extents[axis] % e == 0 else gcd(e, tile.extents[axis]) for axis, e in box.items()}
+    inside = {axis: tile.extents[axis] if box[axis] > tile.extents[axis] else e for axis, e in inside.items()}
+    boxes = _boxes(tile, inside, 0, [0] * _count(tile, inside), None)
+    modes = {axis: [m for m in mode if m[0] > 1] for axis, mode in storage.modes.items()}
     if any(len(mode) > 1 for mode in modes.values()):
         raise LayoutError(f"{storage.layout}: a tensor map has one stride for each dimension")
     places = boxes.owner()
@@ -283,7 +292,8 @@ def tma_write(storage: Gmem, *, box: Mapping[str, int]) -> Writer:
             f"it starts at byte {storage.base_bytes}" if storage.base_bytes % CHUNK else None,
         ),
     ]
-    who = "box {t} element {v}" if prod(boxes.counts.values()) > 1 else "box element {v}"
+    part = "box" if all(e in (box[a], tile.extents[a]) for a, e in inside.items()) else "part of a box"
+    who = f"{part} {{t}} element {{v}}" if prod(boxes.counts.values()) > 1 else "box element {v}"
     owner = Owner(tile, places, boxes.owner_layout(), "modelled: TMA boxes", "", rules=lambda: rules, who=who)
     route = f"boxes of {' x '.join(f'{axis} {extent}' for axis, extent in box.items())}"
     code = f"ll.tma_write({storage.name}, box={dict(box)})"

@@ -14,14 +14,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import Any
 
-from layoutlab.arbiter import TooLarge, count_where, first_missing, first_shared, first_where
+from layoutlab.arbiter import TooLarge, count_where, first_missing, first_shared, first_where, value_bounds
 from layoutlab.digits import ONE, Map, aligned
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.linear import Linear, equal_points, first_outside
 from layoutlab.handoff.places import Places, strided_places
 from layoutlab.handoff.reader import Reader
+from layoutlab.handoff.rule import Rule
+from layoutlab.handoff.storage import HARDWARE_PERIOD_BYTES, Smem
 from layoutlab.handoff.tile import Tile
 from layoutlab.handoff.verdict import UNIT, UNIT_BITS, Answer, Claim, Location, Witness
 from layoutlab.handoff.writer import Writer
@@ -29,6 +32,8 @@ from layoutlab.handoff.writer import Writer
 TABLE, WALK, RULES = "normal form", "enumeration", "rules"
 LANE_BITS = 512 * 32
 """Bits of one TMEM lane; a thread's registers are fewer."""
+COUNTED = 1 << 62
+"""Elements that enumeration can tell apart."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,11 +74,33 @@ class Question:
 
     def identity(self, **index: Any) -> Any:
         """A number for the element of (t, v), different for different elements, outside of the tile too."""
-        where, room = self.owner.at(**index), 62 // len(self.tile.extents)
+        where = self.owner.at(**index)
         total: Any = 0
-        for axis in self.tile.extents:
-            total = (total << room) + where[axis]
+        for axis, (low, high) in self.spans.items():
+            total = total * (high - low + 1) + (where[axis] - low)
         return total
+
+    @cached_property
+    def spans(self) -> dict[str, tuple[int, int]]:
+        """The lowest and the highest coordinate that the owner holds, by axis; refuses more elements than 64 bits
+        tell apart."""
+        spans = {axis: self._span(axis) for axis in self.tile.extents}
+        if (count := prod(high - low + 1 for low, high in spans.values())) > COUNTED:
+            raise TooLarge(f"coordinates range over {count} elements, and enumeration tells {COUNTED} apart")
+        return spans
+
+    def _span(self, axis: str) -> tuple[int, int]:
+        try:
+            return self.owner.table.bounds(axis)
+        except LayoutError:
+            return value_bounds(self.owner.axes, lambda **index: self.owner.at(**index)[axis])
+
+    def leaves_by_copy(self, **index: Any) -> Any:
+        """Whether a copy of its own coordinates writes (t, v) outside of the tile."""
+        if self.writer.through is None:
+            return ~self.inside_tile(**index) & False
+        where = self.writer.through.at(**index)
+        return ~_all([(where[a] >= 0) & (where[a] < e) for a, e in self.tile.extents.items()])
 
     def name(self, index: Mapping[str, int]) -> str:
         """T1 V0 (m=1, k=0)."""
@@ -103,7 +130,7 @@ def decide(question: Question) -> tuple[Claim, ...]:
         why = f"the writer writes {question.writer.space}, the reader reads {question.reader.space}"
         return tuple(Claim(name, "unsupported", "none", 0, 0, None, why) for name in NAMES)
     place = placed(question)
-    return (covered(question, place), place, exclusive(question, place), inside(question), legal(question))
+    return (covered(question, place), place, exclusive(question, place), inside(question), legal(question, place))
 
 
 NAMES = ("covered", "placed", "exclusive", "inside", "legal")
@@ -117,7 +144,7 @@ def _by_table_or_walk(name: str, size: int, table: Callable[[], Claim], walk: Ca
         reason = str(error)
     try:
         return walk(reason)
-    except TooLarge as error:
+    except (TooLarge, OverflowError) as error:
         return Claim(name, "undecided", "none", size, 0, None, f"no normal form: {reason}; no enumeration: {error}")
 
 
@@ -203,7 +230,11 @@ def covered(q: Question, place: Claim) -> Claim:
             return _uncovered(q, lost, "no thread holds that element", TABLE, 0, "")
         if place.verdict == "proved" and place.method == TABLE:
             return Claim("covered", "proved", TABLE, size, 0, None, _zeros(q))
-        lost = first_outside(Linear.of(q.write.table), Linear.of(q.reader.read.table.only(*q.write.outputs)))
+        if {a: q.reader.read.axes.get(a) for a in q.tile.extents} != q.tile.extents:
+            raise LayoutError("the reader's places go on past the tile")
+        write, read = q.write.table, q.reader.read.table.only(*q.write.outputs)
+        _refuse_staggered(write, read, q.tile.bits)
+        lost = first_outside(Linear.of(write), Linear.of(read))
         return _uncovered(q, lost, "nothing is written there", TABLE, 0, "")
 
     def walk(reason: str) -> Claim:
@@ -221,6 +252,16 @@ def covered(q: Question, place: Claim) -> Claim:
         return _uncovered(q, lost, "nothing is written there", WALK, walked + more, f"no normal form: {reason}")
 
     return _by_table_or_walk("covered", size, table, walk)
+
+
+def _refuse_staggered(write: Map, read: Map, bits: int) -> None:
+    """Comparing where elements start says which bits are written only where all start a multiple of their width
+    apart."""
+    start = write.rows["bit"].get(ONE, 0)
+    apart = [read.rows["bit"].get(ONE, 0) - start]
+    apart += [step for m in (write, read) for term, step in m.rows["bit"].items() if term]
+    if any(step % bits for step in apart):
+        raise LayoutError(f"elements of {bits} bits do not start at multiples of their width from each other")
 
 
 def _uncovered(q: Question, lost: Mapping[str, int] | None, what: str, method: str, walked: int, why: str) -> Claim:
@@ -343,6 +384,9 @@ def inside(q: Question) -> Claim:
             least, most = owner.bounds(axis)
             if least < 0 or most >= extent:
                 raise LayoutError(f"{axis} runs from {least} to {most} in a tile of {extent}")
+            least, most = (0, 0) if q.writer.through is None else q.writer.through.table.bounds(axis)
+            if least < 0 or most >= extent:
+                raise LayoutError(f"the copy's {axis} runs from {least} to {most} in a tile of {extent}")
         if taken.start < whole.start or taken.stop > whole.stop:
             raise LayoutError(f"writes reach from bit {taken.start} to {taken.stop - 1}")
         if other := next((name for name, r in live.items() if taken.start < r.stop and r.start < taken.stop), None):
@@ -352,7 +396,12 @@ def inside(q: Question) -> Claim:
     def walk(reason: str) -> Claim:
         def wrong(**index: Any) -> Any:
             cell = q.write.at(**index)["bit"]
-            bad = ~q.inside_tile(**index) | (cell < whole.start) | (cell + q.tile.bits > whole.stop)
+            bad = (
+                ~q.inside_tile(**index)
+                | q.leaves_by_copy(**index)
+                | (cell < whole.start)
+                | (cell + q.tile.bits > whole.stop)
+            )
             for r in live.values():
                 bad = bad | (cell < r.stop) & (cell + q.tile.bits > r.start)
             return bad
@@ -383,6 +432,11 @@ def _outside(q: Question, at: Mapping[str, int], whole: range, live: Mapping[str
     for axis, extent in q.tile.extents.items():
         if not 0 <= coordinate[axis] < extent:
             return f"{q.name(at)} lies outside of the tile: {axis} ends at {extent - 1}"
+    through = _ints(q.writer.through.at(**at)) if q.writer.through else {}
+    for axis, index in through.items():
+        if not 0 <= index < q.tile.extents[axis]:
+            ends = f"{axis} ends at {q.tile.extents[axis] - 1}"
+            return f"{q.name(at)} goes to ({_spoken(through)}), outside of the tile: {ends}"
     cell = here.outputs["bit"]
     for name, r in live.items():
         if cell < r.stop and cell + q.tile.bits > r.start:
@@ -416,14 +470,46 @@ def spoken_range(q: Question, bits: range) -> str:
 # -- legal ------------------------------------------------------------------------------------------------------------
 
 
-def legal(q: Question) -> Claim:
+def legal(q: Question, place: Claim) -> Claim:
     """Whether loads, stores, buffer and descriptors are what the hardware takes."""
-    rules = [*dict.fromkeys([*q.writer.rules(), *q.reader.rules()])]
+    try:
+        rules = [*dict.fromkeys([*q.writer.rules(), *q.reader.rules(), *_base_rules(q, place)])]
+    except (TooLarge, OverflowError) as error:
+        return Claim("legal", "undecided", "none", 0, 0, None, f"no enumeration: {error}")
     faults = [rule.fault for rule in rules if rule.fault]
     answer: Answer = "refuted" if faults else "proved"
     asked = "; ".join(rule.asked for rule in rules)
     witness = Witness(faults[0]) if faults else None
     return Claim("legal", answer, RULES, len(rules), 0, witness, "; ".join(faults[1:]) if faults else asked)
+
+
+def _base_rules(q: Question, place: Claim) -> list[Rule]:
+    """What is placed for one base is placed for all that differ by whole patterns, or, where both sides swizzle
+    addresses alike, for any."""
+    if place.verdict != "proved" or q.writer.space != "smem" or not isinstance(q.writer.storage, Smem):
+        return []
+    write, read = q.writer.rows or q.writer.write, q.reader.rows or q.reader.read
+    if (write.swizzle, write.plus) == (read.swizzle, read.plus):
+        return []
+    align, name = q.writer.storage.align_bytes, q.writer.storage.name
+    period = max(_repeat_bytes(places) for places in (write, read))
+    fault = None
+    if align % period:
+        fault = (
+            f"{name} is aligned to {align} bytes, and one side swizzles otherwise than the other: elements lie where "
+            f"they are read only while {name}'s base keeps its remainder by {period}; align it to {period} bytes"
+        )
+    return [Rule(f"{name}'s base keeps its remainder by {period} bytes", fault)]
+
+
+def _repeat_bytes(places: Places) -> int:
+    """Bytes after which a side's dependence on the base repeats: a swizzle of offsets moves with it, up to what any
+    reader sees."""
+    if places.swizzle is None:
+        return 1
+    s = places.swizzle
+    repeat = max(1, (1 << s.base + s.bits + abs(s.shift)) // 8)
+    return min(repeat, HARDWARE_PERIOD_BYTES) if places.plus else repeat
 
 
 # -- small words ------------------------------------------------------------------------------------------------------

@@ -51,7 +51,7 @@ class Handoff:
         for what, theirs in (("writer", writer.tile), ("reader", reader.tile)):
             if theirs != tile:
                 raise LayoutError(f"the handoff is of {tile}, its {what} has {theirs}")
-        buffers = {"live": dict(live or {}), "around": dict(around or {})}
+        buffers = {"live": _ranges("live", live), "around": _ranges("around", around)}
         parts = {"tile": tile, "writer": writer, "reader": reader, **buffers, "name": tile.name, "doc": ""}
         for name, value in {**parts, "params": {}, "settings": None}.items():
             object.__setattr__(self, name, value)
@@ -65,6 +65,16 @@ class Handoff:
 
     def __str__(self) -> str:
         return _titled(self.name, self.params)
+
+
+def _ranges(what: str, buffers: Mapping[str, range] | None) -> dict[str, range]:
+    """Buffers by name, refused where one is no range of bytes or columns."""
+    if buffers is not None and not isinstance(buffers, Mapping):
+        raise LayoutError(f"{what}={buffers!r}: buffers are given by name, {{'S': range(0, 64)}}")
+    for name, place in (buffers or {}).items():
+        if not isinstance(place, range) or place.step != 1 or not place:
+            raise LayoutError(f"{what}: {name} is {place!r}, and a buffer is a range(first, end) that holds something")
+    return dict(buffers or {})
 
 
 def _titled(name: str, params: Mapping[str, Any]) -> str:

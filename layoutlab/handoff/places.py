@@ -16,12 +16,16 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
+from layoutlab.arbiter import TooLarge
 from layoutlab.digits import Map, beside, strided_over
 from layoutlab.errors import LayoutError
 from layoutlab.swizzle import Swizzle
 
 Modes = Sequence[tuple[int, int]]
 """(extent, stride) of the parts of one axis, fastest first."""
+
+PART_LIMIT, WHOLE_LIMIT = 1 << 56, 1 << 62
+"""What one axis adds, and all of them together, so that 64 bits hold every sum of an enumeration."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +113,7 @@ class Places:
             self.axes,
             (name,),
             lambda: self.table.times(out, factor, name).plus(name, plus),
-            lambda **index: {name: self.at(**index)[out] * factor + plus},
+            lambda **index: {name: _fitting(self.at(**index)[out], factor, plus)},
         )
 
     def moved(self, plus: int) -> Places:
@@ -119,7 +123,7 @@ class Places:
             self.axes,
             self.outputs,
             lambda: self.table.plus(out, plus),
-            lambda **index: {out: self.at(**index)[out] + plus},
+            lambda **index: {out: _fitting(self.at(**index)[out], 1, plus)},
             self.before,
             self.swizzle,
             self.plus + plus,
@@ -131,7 +135,7 @@ class Places:
             self.axes,
             self.outputs,
             lambda: self.table.plus(out, by),
-            lambda **index: {name: value + by * (name == out) for name, value in self.at(**index).items()},
+            lambda **index: {name: _fitting(value, 1, by * (name == out)) for name, value in self.at(**index).items()},
         )
 
     def swizzled(self, swizzle: Swizzle | None) -> Places:
@@ -143,7 +147,7 @@ class Places:
             self.axes,
             self.outputs,
             lambda: _swizzled(self.table, out, swizzle),
-            lambda **index: {out: swizzle(self.at(**index)[out])},
+            lambda **index: {out: _moved(swizzle, self.at(**index)[out])},
             self,
             swizzle,
         )
@@ -185,12 +189,39 @@ def strided_at(modes: Modes, index: Any) -> Any:
 
     An index past the end goes on along the last part, as CuTe's natural extension does.
     """
+    if not isinstance(index, int):
+        _refuse_wide(modes, index)
     total, weight = index * 0, 1
     for extent, stride in modes[:-1]:
         if stride and extent > 1:
             total = total + index // weight % extent * stride
         weight *= extent
     return total + index // weight * modes[-1][1] if modes else total
+
+
+def _refuse_wide(modes: Modes, index: Any) -> None:
+    """Refuses numbers in arrays that 64 bits would wrap around."""
+    whole = prod(extent for extent, _ in modes[:-1])
+    reach = sum((extent - 1) * abs(stride) for extent, stride in modes[:-1])
+    if modes:
+        reach += (int(abs(index).max()) // whole + 1) * abs(modes[-1][1])
+    if reach > PART_LIMIT:
+        raise TooLarge(f"places reach to {reach}, and enumeration counts to {PART_LIMIT} along an axis")
+
+
+def _fitting(value: Any, factor: int, plus: int) -> Any:
+    """value * factor + plus, refused in arrays where 64 bits would wrap around."""
+    if not isinstance(value, int):
+        reach = max(1, int(abs(value).max())) * abs(factor) + abs(plus)
+        if reach > WHOLE_LIMIT:
+            raise TooLarge(f"places reach to {reach}, and enumeration counts to {WHOLE_LIMIT}")
+    return value * factor + plus
+
+
+def _moved(swizzle: Swizzle, value: Any) -> Any:
+    if not isinstance(value, int) and 1 << swizzle.base + swizzle.bits + abs(swizzle.shift) > WHOLE_LIMIT:
+        raise TooLarge(f"{swizzle} moves bits beyond {WHOLE_LIMIT}, where enumeration ends")
+    return swizzle(value)
 
 
 def split_at(modes: Modes, *extents: int) -> list[list[tuple[int, int]]]:

@@ -112,8 +112,12 @@ def wgmma_a(desc: SmemDescriptor, tile: Tile, *, starts_bytes: Sequence[int], ma
     """
     if major != "K" and tile.bits != 16:
         raise LayoutError(f"operand A of {tile}: wgmma reads {tile.bits}-bit operands K-major only")
+    if tile.bits not in (8, 16, 32):
+        raise LayoutError(f"operand A of {tile}: wgmma reads elements of 8, 16 and 32 bits, not of {tile.bits}")
     like = _by_descriptor("A", desc, tile, tuple(starts_bytes), major)
-    rows, starts = tile.shape[0], tuple(starts_bytes)
+    rows, firsts = tile.shape[0], tuple(starts_bytes)
+    groups = [_address(desc, tile.bits, major, (0,), row, 0) // 8 - desc.start for row in range(0, rows, 64)]
+    starts = tuple(group + first for group in groups for first in firsts)
     fault = f"{tile} has {rows} rows, and a wgmma takes 64" if rows % 64 else None
     return replace(
         like,
@@ -134,6 +138,14 @@ def _by_descriptor(what: str, desc: SmemDescriptor, tile: Tile, starts: tuple[in
     (m, rows), (k, ks) = tile.extents.items()
     step = k_per_instruction(tile.bits)
     desc.elements_a_chunk(tile.bits, major)
+    if major == "MN" and tile.bits == 4:
+        raise LayoutError(f"operand {what} of {tile}: kinds mxf4 and mxf4nvf4 read packed 4-bit elements K-major only")
+    if major == "MN" and tile.bits == 32 and desc.swizzle != "128_32b":
+        raise LayoutError(
+            f'operand {what} of {tile}: 32-bit operands are MN-major in swizzle "128_32b" alone, not in {desc.swizzle}'
+        )
+    if any(isinstance(s, bool) or not isinstance(s, int) or abs(s) >= 1 << 40 for s in starts):
+        raise LayoutError(f"starts_bytes are numbers of bytes of shared memory, not {listed(starts)}")
     if ks % step or len(starts) != ks // step:
         raise LayoutError(
             f"operand {what} of {tile}: an instruction takes {K_BYTES} bytes of K, {step} elements, so {ks} of them "

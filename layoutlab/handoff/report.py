@@ -14,6 +14,8 @@ from layoutlab.handoff.writer import Writer
 NOT_CHECKED = "ordering (proxy fences, mbarriers, tcgen05 waits)"
 WARP = 32
 WAVEFRONT_BYTES = 128
+COUNTED = 1 << 16
+"""Addresses that a report counts at most, over all threads and their stores."""
 
 
 def report(verdict: Verdict) -> str:
@@ -101,21 +103,31 @@ def cost_line(writer: Writer) -> str:
         return f"no loads or stores of threads to count: {writer.unit}"
     if writer.space != "smem":
         return f"{writer.bits}-bit stores to Tensor Memory have no bank conflicts to count"
+    threads, values = writer.write.axes["t"], writer.write.axes["v"]
+    if threads * values * writer.tile.bits > COUNTED * writer.bits:
+        return f"{writer.bits}-bit stores: not counted, {threads} threads of {values} values are too many"
     try:
-        text = _cost(writer.bits, store_wavefronts(writer, writer.bits))
+        each, counts = _all_wavefronts(writer, writer.bits)
+        text = _cost(writer.bits, each, counts)
         widest = widest_store(writer)
         if widest <= writer.bits:
             return text
-        counts = store_wavefronts(writer, widest)
+        each, counts = _all_wavefronts(writer, widest)
     except LayoutError as error:
         return f"{writer.bits}-bit stores: not counted, {error}"
-    return f"{text}; {widest}-bit: {len(counts)}, {_each(counts)} each ({_least(widest, counts)})"
+    return f"{text}; {widest}-bit: {each}, {_each(counts)} each ({_least(widest, counts)})"
 
 
-def _cost(bits: int, counts: list[int]) -> str:
+def _cost(bits: int, stores: int, counts: list[int]) -> str:
     wavefronts = "wavefront" if _each(counts) == "1" else "wavefronts"
     each = f"{_each(counts)} {wavefronts} each for a warp ({_least(bits, counts)})"
-    return f"{len(counts)} stores of {bits} bits a thread, {each}"
+    return f"{stores} stores of {bits} bits a thread, {each}"
+
+
+def _all_wavefronts(writer: Writer, bits: int) -> tuple[int, list[int]]:
+    """The stores of a thread, and the wavefronts of all warps' stores; a warp that is not full is left out."""
+    warps = [store_wavefronts(writer, bits, warp) for warp in range(max(1, writer.write.axes["t"] // WARP))]
+    return len(warps[0]), [count for warp in warps for count in warp]
 
 
 def _each(counts: list[int]) -> str:
@@ -134,8 +146,8 @@ def widest_store(writer: Writer) -> int:
     return next((bits for bits in widths if replace(writer, bits=bits).vector_rule().fault is None), writer.bits)
 
 
-def store_wavefronts(writer: Writer, store_bits: int | None = None) -> list[int]:
-    """The wavefronts of each store instruction of the first warp, in the order of its values."""
+def store_wavefronts(writer: Writer, store_bits: int | None = None, warp: int = 0) -> list[int]:
+    """The wavefronts of each store instruction of one warp, by default the first, in the order of its values."""
     from layoutlab.cost import wavefronts
 
     bits = store_bits or writer.bits
@@ -144,7 +156,7 @@ def store_wavefronts(writer: Writer, store_bits: int | None = None) -> list[int]
         raise LayoutError(f"a warp of 32 threads stores whole bytes, not {bits} bits each")
     found = []
     for v in range(0, writer.write.axes["v"] - count + 1, count):
-        starts = [int(writer.write.at(t=t, v=v)["bit"]) // 8 for t in range(WARP)]
+        starts = [int(writer.write.at(t=t, v=v)["bit"]) // 8 for t in range(WARP * warp, WARP * (warp + 1))]
         found.append(wavefronts(starts, bits // 8, "store"))
     return found
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
+from layoutlab.atoms.descriptors import SHARED_LIMIT
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.notation import read_layout
 from layoutlab.handoff.places import Modes, Places, strided_places
@@ -71,7 +72,9 @@ class Smem:
         steps = [(e - 1) * s for mode in self.modes.values() for e, s in mode]
         low = self.base_bytes * 8 + (self.offset + sum(min(s, 0) for s in steps)) * self.tile.bits
         high = self.base_bytes * 8 + (self.offset + sum(max(s, 0) for s in steps) + 1) * self.tile.bits
-        span = max(8, 1 << self.swizzle.base + self.swizzle.bits) if self.swizzle else 8
+        span = 8
+        if self.swizzle and self.swizzle.bits:
+            span = max(8, 1 << self.swizzle.base + self.swizzle.bits + max(0, -self.swizzle.shift))
         start = self.base_bytes * 8 % span if self.swizzles == "offsets" else 0  # where a span begins
         return range((low - start) // span * span + start, -(-(high - start) // span) * span + start)
 
@@ -95,7 +98,8 @@ class Smem:
                 f"{self.name} starts at byte {self.base_bytes} of a buffer aligned to {self.align_bytes} bytes"
                 if self.base_bytes % 16 or self.align_bytes % 16
                 else None,
-            )
+            ),
+            self._room(),
         ]
         period = min(self.repeat_bytes, HARDWARE_PERIOD_BYTES)
         if self.swizzles == "offsets" and self.align_bytes % period:
@@ -105,6 +109,14 @@ class Smem:
             )
             rules.append(Rule("offsets may be swizzled only at an aligned base", fault))
         return rules
+
+    def _room(self) -> Rule:
+        """Whether the buffer lies in what one block can have."""
+        first, last = self.cells.start // 8, self.cells.stop // 8 - 1
+        fault = None
+        if first < 0 or last >= SHARED_LIMIT:
+            fault = f"{self.name} takes bytes {first} to {last}, and shared memory has bytes 0 to {SHARED_LIMIT - 1}"
+        return Rule(f"shared memory has {SHARED_LIMIT} bytes", fault)
 
     @property
     def code(self) -> str:
@@ -250,6 +262,9 @@ def smem(
     """
     label = name or f"s{over.name}"
     value = read_layout(layout, label)
+    for what, count in (("base_bytes", base_bytes), ("align_bytes", align_bytes)):
+        if isinstance(count, bool) or not isinstance(count, int):
+            raise LayoutError(f"{label}: {what}={count!r} is no whole number of bytes")
     for bad, why in (
         (base_bytes < 0, f"starts at byte {base_bytes}"),
         (align_bytes < 1, f"is aligned to {align_bytes}"),
@@ -285,7 +300,7 @@ def _in_bits(swizzle: Swizzle, tile: Tile, unit: str) -> Swizzle:
     if swizzle.unit_bits is None:
         swizzle = Swizzle(swizzle.bits, swizzle.base, swizzle.shift, 8 if unit == "bytes" else tile.bits)
     found = swizzle.counted_in(1)
-    chunk = 1 << min(found.base, found.base + found.shift)
+    chunk = 1 << found.base
     if found.bits and chunk % tile.bits:
         raise LayoutError(f"{swizzle} moves chunks of {chunk} bits, which cuts elements of {tile}")
     return found

@@ -29,6 +29,8 @@ class Tile:
     def __init__(self, name: str, *, bits: int, **extents: int) -> None:
         if not extents:
             raise LayoutError(f"tile {name} has no coordinates: name them with their extents, m=128, k=64")
+        if not isinstance(name, str) or any("\ud800" <= c <= "\udfff" for c in name):
+            raise LayoutError(f"a tile's name is a text that can be printed, not {name!r}")
         for axis, extent in {**extents, "bits": bits}.items():
             if isinstance(extent, bool) or not isinstance(extent, int) or extent < 1:
                 raise LayoutError(f"tile {name} has {axis}={extent!r}: a positive integer is needed")
@@ -71,7 +73,7 @@ class Tile:
         if layout.symbolic() or layout.coordinate_valued():
             raise LayoutError(f"{what}: {layout} is no layout of known integer strides, so it says no location")
         groups = [_kept(part) for part in layout]
-        while len(groups) > len(self.extents) and not groups[-1]:
+        while len(groups) > len(self.extents) and _one(groups[-1]):
             groups.pop()
         sizes = tuple(prod(e for e, _ in g) for g in groups)
         if sizes == self.shape:
@@ -79,7 +81,10 @@ class Tile:
         if (operand := self._operand(layout)) is not None:
             return operand
         if prod(sizes) == self.size and len(groups) != len(self.extents):
-            parts = split_at([m for g in groups for m in g], *self.shape)
+            modes = [m for g in groups for m in g if m[0] > 1]
+            parts = split_at(modes, *self.shape)
+            if modes and not parts[-1]:  # past the end, a flat index goes on along the last mode
+                parts[-1] = [(1, modes[-1][0] * modes[-1][1])]
             return dict(zip(self.extents, parts, strict=True))
         stages = " (slice one stage first)" if prod(sizes) % self.size == 0 and prod(sizes) > self.size else ""
         raise LayoutError(
@@ -90,8 +95,9 @@ class Tile:
         """((M,K),rest M,rest K[,1]) as (m, k), where the sizes are this tile's."""
         if len(self.extents) != 2 or layout.rank() not in (3, 4) or layout[0].rank() != 2:
             return None
-        parts = [[*_kept(layout[0][i]), *_kept(layout[1 + i])] for i in (0, 1)]
-        if (layout.rank() == 4 and _kept(layout[3])) or tuple(prod(e for e, _ in p) for p in parts) != self.shape:
+        parts = [_joined(_kept(layout[0][i]), _kept(layout[1 + i])) for i in (0, 1)]
+        stages = layout.rank() == 4 and not _one(_kept(layout[3]))
+        if stages or tuple(prod(e for e, _ in p) for p in parts) != self.shape:
             return None
         return dict(zip(self.extents, parts, strict=True))
 
@@ -100,4 +106,15 @@ class Tile:
 
 
 def _kept(part: Layout) -> list[tuple[int, int]]:
-    return [(e, s) for e, s in part.leaves() if e > 1]
+    """The leaves of a mode without those of one element, but for the last: an index past the end goes on along it."""
+    *inner, last = part.leaves()
+    return [*((e, s) for e, s in inner if e > 1), last]
+
+
+def _one(modes: Modes) -> bool:
+    return all(extent == 1 for extent, _ in modes)
+
+
+def _joined(inner: Modes, rest: Modes) -> list[tuple[int, int]]:
+    """An instruction's part of an axis, and the rest, which may be one repetition of no stride."""
+    return list(inner) if _one(rest) else [*(m for m in inner if m[0] > 1), *rest]

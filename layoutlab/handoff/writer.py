@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from layoutlab.algebra import composition
 from layoutlab.atoms.mma import wgmma
-from layoutlab.atoms.tmem import LANES, WARP_LANES, TmemAtom
+from layoutlab.atoms.tmem import LANES, WARP_LANES, WORD_BITS, TmemAtom
 from layoutlab.digits import ONE
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.notation import is_copy, read_copy, read_layout
@@ -31,6 +31,7 @@ from layoutlab.layout import Layout, make_layout
 from layoutlab.swizzle import ComposedLayout
 
 WGMMA_ROWS = 64
+STORE_BITS = (8, 16, 32, 64, 128)
 
 
 class Storage(Protocol):
@@ -192,6 +193,8 @@ class Writer:
     """Elements that receive zeros, since they lie outside of a TMA load's tensor."""
     rows: Places | None = None
     """Of stmatrix: (t, instruction) -> the bit that a lane points at."""
+    through: Places | None = None
+    """Of a store through coordinates: (t, v) -> the coordinates that it writes to."""
     make: Callable[..., Writer] | None = field(default=None, repr=False)
     given: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """What made the writer and by which arguments, where a cure may change one of them."""
@@ -255,9 +258,11 @@ class Writer:
         bits, width = self.tile.bits, self.bits
         asked = f"a {width}-bit store writes neighbouring elements to an aligned place"
         count = width // bits
-        if width % bits or width not in (8, 16, 32, 64, 128):
-            if width == bits:
-                return Rule(asked, None)
+        if self.space == "tmem" and width % WORD_BITS:
+            return Rule(asked, f"a store to Tensor Memory writes whole columns of 32 bits, not {width} bits")
+        if self.space != "tmem" and width < bits and width in STORE_BITS:
+            return Rule(asked, f"a {width}-bit store moves no whole element of {bits} bits")
+        if width % bits or (width not in STORE_BITS and self.space != "tmem"):
             return Rule(asked, f"no store moves {width} bits of {bits}-bit elements: 8, 16, 32, 64 or 128 bits do")
         values = self.write.axes["v"]
         if values % count:
@@ -289,7 +294,7 @@ class Writer:
     def _neighbours(self, count: int) -> bool:
         """Whether the table says so: the lowest values step by one element, everything else by whole stores."""
         write, swizzle = self.write, self.write.swizzle
-        if write.before and swizzle and (1 << min(swizzle.base, swizzle.base + swizzle.shift)) % self.bits == 0:
+        if write.before and swizzle and (1 << swizzle.base) % self.bits == 0:
             write = write.before.moved(write.plus)  # the swizzle moves whole stores
         try:
             rows = write.table.refined("v", [count]).rows
@@ -328,6 +333,8 @@ def store(owner: Any, storage: Smem | Tmem, *, bits: int, through: Any = None, o
     swizzle. Both take a layout, its text, or a live DSL object, `through` a tiled copy too; `owner` takes what `owned`
     takes.
     """
+    if isinstance(bits, bool) or not isinstance(bits, int) or bits < 1:
+        raise LayoutError(f"bits={bits!r}: a store's width is a number of bits, {_listed_bits()}")
     who = owner if isinstance(owner, Owner) else owned(owner, storage.tile)
     if who.tile != storage.tile:
         raise LayoutError(f"the owner holds tile {who.tile} and the storage has {storage.tile}")
@@ -349,9 +356,14 @@ def store(owner: Any, storage: Smem | Tmem, *, bits: int, through: Any = None, o
     if through is not None:
         at = storage.tile.unravel().after(tv_places(layout, "flat"))
         how["space"] = storage.space
-        return Writer(who, storage, storage.places.after(at), bits, f"at coordinates {layout}", code, **how)
+        write, route = storage.places.after(at), f"at coordinates {layout}"
+        return Writer(who, storage, write, bits, route, code, through=at, **how)
     write = storage.places.after(who.places)
     return Writer(who, storage, write, bits, "at the owner's coordinates", code, space=storage.space, **how)
+
+
+def _listed_bits() -> str:
+    return ", ".join(map(str, STORE_BITS[:-1])) + f" or {STORE_BITS[-1]}"
 
 
 def _plain_tv(value: Any, what: str, owner: Owner) -> Layout:

@@ -25,7 +25,7 @@ from layoutlab.layout import Layout, make_identity_layout, make_layout
 from layoutlab.swizzle import ComposedLayout, Swizzle
 from layoutlab.text import parse
 from layoutlab.text.grammar import Part, assembled, layout_of, read_part, read_term, take_o
-from layoutlab.text.records import tiler_text
+from layoutlab.text.records import Tensor, tiler_text
 from layoutlab.text.scanner import Scanner
 
 _CALL = r"(?!U?[Ii]nt\d+\()([A-Za-z_][A-Za-z0-9_]*)(?=\()"
@@ -98,6 +98,34 @@ def functions() -> dict[str, Callable[..., Any]]:
     calls = {name: f for name, f in public.items() if callable(f) and not isinstance(f, type)}
     more = (make_layout, make_identity_layout, congruent, weakly_congruent, compatible, ceil_div, shape_div, product)
     return dict(sorted(({f.__name__: f for f in more} | {"stride": _stride} | calls | _offered).items()))
+
+
+def unit_assumed(node: Node) -> Swizzle | None:
+    """A swizzle whose unit the text does not say and that the expression applies; None where there is none.
+
+    >>> unit_assumed(read("(S<3,4,3> o 0 o (8,64):(64,1))(1,0)")), unit_assumed(read("S<3,4,3> o 0 o (8,64):(64,1)"))
+    (S<3,4,3>, None)
+    """
+    inside: list[Node] = []
+    if isinstance(node, Applied):
+        inside = [node.target, *node.arguments]
+    elif isinstance(node, Call):
+        inside = [*node.arguments, *node.keywords.values()]
+    elif isinstance(node, Tuple):
+        inside = [*node.entries]
+    elif isinstance(node, Mode):
+        inside = [node.target]
+    if isinstance(node, Applied) or (isinstance(node, Call) and node.name in _APPLYING):
+        for part in inside:
+            known = part.value()
+            swizzle = known.inner if isinstance(known, ComposedLayout) else None
+            if isinstance(swizzle, Swizzle) and swizzle.unit_bits is None and swizzle.bits:
+                return swizzle
+    return next((found for part in inside if (found := unit_assumed(part)) is not None), None)
+
+
+_APPLYING = ("crd2idx", "compare", "functionally_equal", "as_digits", "max_common_vector")
+"""The functions whose result is of the swizzled locations, and no layout that keeps the swizzle."""
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
@@ -325,6 +353,8 @@ class Applied(Node):
 
     def value(self) -> Any:
         target, coordinate = self.target.value(), tuple(a.value() for a in self.arguments)
+        if isinstance(target, Tensor):
+            target = target.swizzled_layout()
         if not isinstance(target, (Layout, ComposedLayout, Swizzle)):
             raise LayoutError(f"{tiler_text(target)} is {kind_of(target)}: only layouts and swizzles are called")
         if not coordinate:

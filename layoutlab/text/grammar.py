@@ -4,7 +4,8 @@
     entry     number  number@mode@mode  _  (entry, ...)  entry:entry
     swizzle   S<3,4,3>  S<3,4,3>[8b]  Sw<3,4,3>  SW_3_4_3  Swizzle(3,4,3)
     pointer   ptr<bf16, smem, align<1024>, S<3,4,3>>  smem_ptr[16b](0x7f..)  Sw<3,4,3>_smem_ptr[16b](0x7f..)
-    value     part o part o ...    tensor<value>    !cute.layout<"value">
+              raw_ptr(0x7f..: f32, generic, align<4>)  0x7f..@gmem
+    value     part o part o ...    tensor<value>    tensor(value, data=...)    !cute.layout<"value">
     part      entry  [16b]entry  swizzle  pointer  Layout<Shape<_8,_64>,Stride<_64,_1>>
 
 Each form comes from one printer: DSL, C++ or pycute. They do not clash, so they are read by one grammar.
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from layoutlab.errors import LayoutError
@@ -37,6 +38,8 @@ _NAME = r"[A-Za-z][A-Za-z0-9_]*(?![A-Za-z0-9_]*\()"
 _SWIZZLE = r"(?:Swizzle|Sw|S)(?=<)|SW(?=_)|Swizzle(?=\()"
 _CPP_POINTER = r"(?:([gsrt]mem)_(?:ptr)?|smem_sparse<[0-9]+>_ptr|ptr)\[\s*([0-9]{1,9})\s*b\s*\]"
 _ITERATOR = r"[A-Za-z_][A-Za-z0-9_:]*Iterator(?![A-Za-z0-9_])|(?:OpResult|BlockArgument|counting_iter)(?=\()"
+_ADDRESS = r"0x[0-9a-fA-F]{1,16}"
+_PLACED = rf"{_ADDRESS}@(?:generic|[gsrt]mem|dsmem)(?![A-Za-z0-9_])"
 
 
 def bits_of(dtype: str) -> int | None:
@@ -186,6 +189,8 @@ def read_pointer(s: Scanner) -> Pointer | None:
     """A pointer of the DSL's or of C++'s form without its swizzle prefix; None where none comes next."""
     if s.match(r"ptr(?=\s*<)"):
         return _dsl_pointer(s)
+    if s.match(r"raw_ptr(?=\s*\()"):
+        return _raw_pointer(s)
     found = s.match(_CPP_POINTER)
     if found is None:
         return None
@@ -195,6 +200,26 @@ def read_pointer(s: Scanner) -> Pointer | None:
 
 def _dsl_pointer(s: Scanner, closing: bool = True) -> Pointer:
     s.expect("<")
+    pointer = _pointer_fields(s)
+    if closing:
+        s.expect(">")
+    return pointer
+
+
+def _raw_pointer(s: Scanner) -> Pointer:
+    """A pointer as a running kernel prints it, raw_ptr(address: type, space, align<bytes>)."""
+    s.expect("(")
+    address = s.match(_ADDRESS)
+    if address is None:
+        s.fail("an address, raw_ptr(0x7f00: f32, gmem, align<16>)")
+    s.expect(":")
+    pointer = _pointer_fields(s)
+    s.expect(")")
+    return replace(pointer, address=f"({address[0]})")
+
+
+def _pointer_fields(s: Scanner) -> Pointer:
+    """Type, memory space, alignment and swizzle, with commas between."""
     dtype = s.match(r"[A-Za-z][A-Za-z0-9_]*")
     bits = bits_of(dtype[0]) if dtype else None
     if dtype is None or bits is None:
@@ -209,8 +234,6 @@ def _dsl_pointer(s: Scanner, closing: bool = True) -> Pointer:
             space = found[0]
         else:
             s.fail("a memory space, align<bytes> or a swizzle")
-    if closing:
-        s.expect(">")
     return Pointer(dtype[0], bits, space, align, swizzle)
 
 
@@ -235,8 +258,10 @@ def read_value(s: Scanner) -> Any:
     """Anything of one line: parts joined by ` o `, a printed tensor, or one part alone."""
     if found := s.match(r"!cute\.([a-z_]+)(?=<)"):
         return _mlir_type(s, found[1])
-    if s.match(r"tensor(?=<)"):
+    if s.match(r"[tT]ensor(?=<)"):
         return _in_angles(s, _composed)
+    if s.match(r"tensor(?=\()"):
+        return _with_data(s)
     if s.match(r"tensor_value(?=<)"):
         return _in_angles(s, _values)
     return _composed(s)
@@ -247,6 +272,20 @@ def _in_angles(s: Scanner, read: Callable[[Scanner], Any]) -> Any:
     s.deeper()
     value = read(s)
     s.expect(">")
+    s.depth -= 1
+    return value
+
+
+def _with_data(s: Scanner) -> Any:
+    """tensor(pointer o layout, data=[...]), as a running kernel prints one; the numbers are passed over."""
+    s.expect("(")
+    s.deeper()
+    value = _composed(s)
+    if s.match(r",\s*data\s*="):
+        while s.at("["):
+            s.balanced()
+        s.match(r"(?:\.\.\.|[^()\[\]])*")
+    s.expect(")")
     s.depth -= 1
     return value
 
@@ -317,6 +356,8 @@ def read_part(s: Scanner) -> Part:
         return Part(pointer, start)
     if s.match(r"ArithTuple(?=\()"):
         return Part(read_tuple(s, read_entry), start)
+    if found := s.match(_PLACED):
+        return Part(Opaque(found[0]), start)
     if found := s.match(_ITERATOR):
         return Part(Opaque(found[0] + (s.balanced() if s.at("(") else "")), start)
     width = s.match(r"\[\s*([0-9]{1,9})\s*b\s*\]")
@@ -349,6 +390,8 @@ def assembled(s: Scanner, parts: list[Part]) -> Any:
         raise s.refused("the last part of a composition is a layout, shape:stride", last.start)
     if isinstance(first.value, Opaque):
         return Tensor(first.value, assembled(s, parts[1:]))
+    if len(parts) == 3 and (tensor := _swizzled_tensor(*parts)) is not None:
+        return tensor
     if isinstance(first.value, Pointer):
         inner = assembled(s, parts[1:])
         return Tensor(first.value, inner)
@@ -357,6 +400,19 @@ def assembled(s: Scanner, parts: list[Part]) -> Any:
     if len(parts) == 3:
         return _three_parts(s, *parts)
     raise s.refused("a composition has two or three parts: inner o offset o layout", first.start)
+
+
+def _swizzled_tensor(inner: Part, pointer: Part, outer: Part) -> Tensor | None:
+    """Sw<3,4,3> o smem_ptr[16b](0x7f2c) o layout, a tensor with its swizzle before the pointer; None for another thing.
+
+    Where the address is not there or `(unset)`, it is a layout that waits for a pointer.
+    """
+    swizzle, at, layout = inner.value, pointer.value, outer.value
+    if not (isinstance(swizzle, Swizzle) and isinstance(at, Pointer) and isinstance(layout, Layout)):
+        return None
+    if at.address in (None, "(unset)") or at.swizzle is not None:
+        return None
+    return Tensor(replace(at, swizzle=counting(swizzle, 8)), layout)
 
 
 def _two_parts(s: Scanner, first: Part, last: Part) -> ComposedLayout:

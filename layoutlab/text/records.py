@@ -66,7 +66,8 @@ class Pointer:
             space = "" if self.space is None else f"{self.space}_"
             return f"{swizzle and f'Sw{swizzle[1:]}_'}{space}ptr[{self.bits}b]{self.address or ''}"
         align = "" if self.align_bytes is None else f"align<{self.align_bytes}>"
-        return f"ptr<{', '.join(part for part in (self.dtype, self.space or '', align, swizzle) if part)}>"
+        fields = ", ".join(part for part in (self.dtype, self.space or "", align, swizzle) if part)
+        return f"ptr<{fields}>" if self.address is None else f"raw_ptr({self.address[1:-1]}: {fields})"
 
     __repr__ = __str__
 
@@ -81,6 +82,12 @@ class Opaque:
     def descriptors(self) -> bool:
         """Whether it runs over shared memory descriptors, so that its steps count 16-byte units."""
         return "smem_desc" in self.text or "DescriptorIterator" in self.text
+
+    @property
+    def space(self) -> str | None:
+        """The memory, where the text is an address and its memory, 0x7f00@gmem."""
+        address, _, space = self.text.partition("@")
+        return space if address.startswith("0x") and space else None
 
     def __str__(self) -> str:
         return self.text

@@ -170,7 +170,11 @@ def _assigned(
 ) -> list[Row]:
     """One row for each reader, and for each writer that no reader was found for."""
     rows = list[Row]()
-    content = {w for (w, _), row in results.items() if row.verdict == "proved"}
+    content = {
+        w
+        for (w, r), row in results.items()
+        if row.verdict == "proved" and (not row.swapped or _related(accesses[w], accesses[r]))
+    }
     told = set[int]()
     for r in readers:
         mine = {w: row for (w, reader), row in results.items() if reader == r}
@@ -181,6 +185,8 @@ def _assigned(
             mine |= {w: replace(mine[w], verdict="unsupported", why=why) for w in refuted}
             refuted = []
         others = [w for w, row in mine.items() if row.verdict not in ("proved", "refuted")]
+        if not any(_named_alike(accesses[w], accesses[r]) for w in proved):  # others may agree by chance
+            proved = [] if any(_named_alike(accesses[w], accesses[r]) for w in refuted) else proved
         for w in _meant(proved, r, accesses, results) or refuted or others[:1]:
             rows.append(mine[w])
             told.add(w)
@@ -194,6 +200,16 @@ def _assigned(
                 _alone(accesses[w], "writer", faults.get(w), [faults[r] for r in readers if r in faults], bool(readers))
             )
     return rows
+
+
+def _named_alike(a: Access, b: Access) -> bool:
+    return bool(a.tensor_name) and a.tensor_name == b.tensor_name
+
+
+def _related(a: Access, b: Access) -> bool:
+    """Whether one name goes on where the other ends: sV and its transpose sVt."""
+    names = sorted((a.tensor_name, b.tensor_name), key=len)
+    return bool(names[0]) and names[1].startswith(names[0])
 
 
 def _meant(proved: list[int], r: int, accesses: list[Access], results: dict[tuple[int, int], Row]) -> list[int]:

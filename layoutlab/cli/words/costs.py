@@ -141,7 +141,9 @@ def _group(outer: Layout, bits: int, width: int, op: Op, swizzle: Swizzle, offse
     step, threads, values = 8 * width // bits, at.axes["t"], at.axes["v"]
     served = LANES if op in ("load", "store") else 8 * int(op[-1])
     if values % step or threads % served:
-        raise LayoutError(f"{threads} threads of {values} values: {op} takes {served} threads, {step} a thread at a time")
+        raise LayoutError(
+            f"{threads} threads of {values} values: {op} takes {served} threads, {step} a thread at a time"
+        )
     return Group(op, op, width, threads // served, values // step, at, step, swizzle, served)
 
 

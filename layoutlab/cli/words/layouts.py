@@ -267,13 +267,31 @@ def composed_lines(x: ComposedLayout, unit: str = "") -> Report:
     assert isinstance(x.inner, Swizzle)
     known = x.inner.unit_bits is not None and x.element_bits is not None
     report.extend(layout_lines(x.outer, x.offset, f"{unit}, before the swizzle", x if known else None))
-    report.lines = [line for line in report.lines if line[0] != "vectors"]
+    hidden = ("vectors",) if known or not x.inner.bits else ("vectors", "counting")
+    report.lines = [line for line in report.lines if line[0] not in hidden]
     report.extend(swizzle_lines(x.inner, x.element_bits))
     if not x.outer.symbolic():
-        if x.inner.unit_bits is None or known:
+        if known or not x.inner.bits:
             add_vector(report, x, flatten(index_names(x.shape)), x.element_bits)
+        elif x.inner.unit_bits is None and isinstance(x.offset, int) and not x.outer.coordinate_valued():
+            _add_both_readings(report, x, x.inner)
         _add_readings(report, x)
     return report
+
+
+def _add_both_readings(report: Report, x: ComposedLayout, swizzle: Swizzle) -> None:
+    """Places and vectors if the swizzle counts elements, and if it counts the bytes of 16-bit ones."""
+    in_bytes = ComposedLayout(Swizzle(swizzle.bits, swizzle.base, swizzle.shift, 8), x.offset, x.outer, 16)
+    for label, of, reading in (("if elements", "", x), ("if bytes", "of 16-bit elements: ", in_bytes)):
+        try:
+            values = [reading(i) for i in range(min(9, number(x.size())))]
+        except LayoutError as e:
+            report.add(label, f"{of}not possible, {e}")
+            continue
+        report.add(label, f"{of}the flat indices 0, 1, 2, ... lie at {first_few(values, 8)}")
+        only = Report("")
+        add_vector(only, reading, flatten(index_names(x.shape)))
+        report.lines += [("", f"and {text}") for _, text in only.lines]
 
 
 def _add_readings(report: Report, x: ComposedLayout) -> None:

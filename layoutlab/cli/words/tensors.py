@@ -126,6 +126,11 @@ def _tmem_lines(pointer: Pointer, layout: Layout) -> Report:
 
 def _describe_opaque(tensor: Tensor, iterator: Opaque) -> Report:
     layout = tensor.layout
+    if iterator.space is not None:
+        report = Report(f"{tensor} is a tensor in {SPACES[iterator.space]}: an address, and the layout from there on")
+        report.add("elements", "the text does not say of which type: what follows counts elements")
+        report.extend(layout_lines(layout) if isinstance(layout, Layout) else describe_composed(layout))
+        return report
     if not iterator.descriptors:
         report = Report(f"... o {layout} is a tensor whose iterator is a value of the compiler")
         report.extend(layout_lines(layout) if isinstance(layout, Layout) else describe_composed(layout))
