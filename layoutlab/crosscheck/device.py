@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from layoutlab.crosscheck.testimony import Testimony
 from layoutlab.device import Device, Unavailable
-from layoutlab.device.runner import Refusal
+from layoutlab.device.replayed import Refusal
 from layoutlab.errors import LayoutError
 from layoutlab.handoff import Handoff, Verdict
 
