@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from layoutlab.crosscheck.testimony import Testimony
 from layoutlab.device import Device, Unavailable
-from layoutlab.device.replayed import Refusal
 from layoutlab.errors import LayoutError
 from layoutlab.handoff import Handoff, Verdict
 
@@ -29,7 +28,7 @@ def absent() -> str | None:
 
 def _plainly(reason: Unavailable) -> str:
     """What is absent, without what a library that looked for the driver says of itself."""
-    if isinstance(reason.__cause__, RuntimeError) and not isinstance(reason.__cause__, Refusal):
+    if isinstance(reason.__cause__, RuntimeError):  # cuda-python's own, where it finds none
         return "there is no CUDA device here: no NVIDIA driver was found"
     return str(reason)
 
