@@ -99,7 +99,8 @@ def agrees_with_walking(seed: int) -> Verdict:
     for claim in verdict.claims[:4]:
         sizes = {"covered": h.tile.size, "placed": int(walk.inside.sum())}
         assert claim.checked == sizes.get(claim.name, h.writer.owner.places.size)
-        assert (claim.evaluated == 0) == (claim.method == "normal form")
+        counted = claim.name == "placed" and claim.verdict == "refuted"  # how many are misplaced may need counting
+        assert (claim.evaluated == 0) == (claim.method == "normal form") or (counted and claim.evaluated > 0)
     return verdict
 
 
@@ -144,7 +145,7 @@ def test_live_buffers_are_left_alone() -> None:
     claim = verify(taken)["inside"]
     assert claim.verdict == "refuted"
     assert claim.witness.message == (
-        "T127 V62 (m=127, k=62) writes byte 16380, which is Q's: bytes 16380 to 32767 are still live"
+        "T127 V62 (m=127, k=62) writes byte 16380: bytes 16380 to 32767 hold Q, still live"
     )
 
 

@@ -48,10 +48,11 @@ def test_nothing_sets_a_map_apart_from_itself(f: Form) -> None:
 @settings(max_examples=300, deadline=None)
 @given(forms(), st.integers(1, 4096))
 def test_a_constant_is_an_offset(f: Form, by: int) -> None:
+    spoken = f"{by} bytes" if by > 1 else "1 byte"
     (found,) = explain(replace(f, base=f.base + 8 * by), f)
-    assert found.kind == "offset" and found.text == f"an offset: everything is written {by} bytes too high"
+    assert found.kind == "offset" and found.text == f"an offset: everything is written {spoken} too high"
     (found,) = explain(f, replace(f, base=f.base + 8 * by))
-    assert found.text == f"an offset: everything is written {by} bytes too low"
+    assert found.text == f"an offset: everything is written {spoken} too low"
 
 
 @settings(max_examples=300, deadline=None)

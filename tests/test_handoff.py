@@ -408,7 +408,7 @@ def test_a_live_accumulator_is_left_alone() -> None:
     assert ll.verify(p_in_tmem(live={"O": range(128, 256)})).proved
     claim = ll.verify(p_in_tmem(column=96, read=96, live={"O": range(128, 256)}))["inside"]
     assert claim.witness.message == (
-        "T0 V64 (m=0, k=64) writes lane 0 column 128, which is O's: columns 128 to 255 are still live"
+        "T0 V64 (m=0, k=64) writes lane 0 column 128: columns 128 to 255 hold O, still live"
     )
 
 

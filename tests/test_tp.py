@@ -115,9 +115,17 @@ def test_a_forgotten_element_factor_of_fp8() -> None:
 @pytest.mark.parametrize(
     ("options", "claim", "message"),
     [
-        ({"p_offset": 0}, "inside", "writes lane 0 column 0, which is the row statistics': columns 0 to 1 are still"),
-        ({"p_offset": 96}, "inside", "T0 V64 (m=0, k=64) writes lane 0 column 128, which is the other S's: columns"),
-        ({"p_offset": 100, "slot": 1}, "inside", "T0 V56 (m=0, k=56) writes lane 0 column 256, which is O's"),
+        ({"p_offset": 0}, "inside", "writes lane 0 column 0: columns 0 to 1 hold the row statistics, still live"),
+        (
+            {"p_offset": 96},
+            "inside",
+            "T0 V64 (m=0, k=64) writes lane 0 column 128: columns 128 to 255 hold the other S",
+        ),
+        (
+            {"p_offset": 100, "slot": 1},
+            "inside",
+            "T0 V56 (m=0, k=56) writes lane 0 column 256: columns 256 to 319 hold O",
+        ),
         ({"p_offset": 480}, "legal", "tP takes columns 480 to 543, there are 512"),
     ],
 )

@@ -62,7 +62,10 @@ def epilogue(
     widest = f"32x32b.x{min(WIDEST, width & -width)}"
     owner = tcgen05_ld(widest if load == "widest" else load).over(C, first_warp=first_warp)
     if route == "stmatrix" and (C.bits != 16 or not load.startswith("16x256b") or store_as != "paired"):
-        raise LayoutError(f"stmatrix stores 16-bit elements that 16x256b loaded, not {C.bits}-bit ones by load={load}")
+        raise LayoutError(
+            f"stmatrix stores 16-bit elements that 16x256b loaded, not {C.bits}-bit ones by load={load} "
+            f"store_as={store_as}: set {_for_stmatrix(C.bits, load, store_as)}"
+        )
     through = None if store_as == "paired" else tcgen05_ld(store_as).over(C).layout
     swizzle = operand.swizzle_bytes if tma_swizzle == "matching" else SWIZZLES[tma_swizzle]
     if route == "stmatrix":
@@ -74,6 +77,16 @@ def epilogue(
         writer=writer,
         reader=tma_store(sC, box={"n": operand.atom, "m": ROWS}, swizzle=swizzle),
     )
+
+
+def _for_stmatrix(bits: int, load: str, store_as: str) -> str:
+    """The settings that stmatrix needs and that are not so."""
+    wanted = {
+        "dtype=bf16": bits != 16,
+        "load=16x256b.x2": not load.startswith("16x256b"),
+        "store_as=paired": store_as != "paired",
+    }
+    return " and ".join(setting for setting, missing in wanted.items() if missing)
 
 
 def _rows(repeat: int, columns: int) -> Layout:

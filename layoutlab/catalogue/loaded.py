@@ -38,6 +38,8 @@ def loaded(
     `tma_swizzle`, `box`, `k_step`, `descriptor` and `read_major` plant one mistake each.
     """
     (row, rows), (k, ks) = tile.extents.items()
+    if valid[1] < 1:
+        raise LayoutError(f"seq={valid[1]}: a TMA tensor has an extent of at least 1, and {tile.name}'s is seq")
     operand = SmemOperand(rows, ks, tile.bits, major)
     start = base + slot * operand.bytes
     if start + operand.bytes > SHARED_LIMIT:

@@ -14,7 +14,7 @@ from typing import Literal
 from layoutlab.algebra import composition
 from layoutlab.catalogue.sp import BITS, ROWS
 from layoutlab.errors import LayoutError
-from layoutlab.handoff import Handoff, Owner, Smem, Tile, Writer, handoff, smem, store, wgmma_a, wgmma_c
+from layoutlab.handoff import Handoff, Owner, Smem, Tile, Writer, handoff, smem, stmatrix, store, wgmma_a, wgmma_c
 from layoutlab.handoff.operand import SmemOperand
 from layoutlab.layout import Layout
 from layoutlab.swizzle import ComposedLayout
@@ -62,4 +62,14 @@ def _writer(route: str, owner: Owner, sP: Smem, sP_2d: Layout) -> Writer:
         return store(owner, sP, bits=pair, offsets=composition(sP_2d, owner.layout))
     if route == "composition_raw":  # make_tiled_copy takes the same offsets for coordinates of its tile
         return store(owner, sP, bits=element, through=composition(sP_2d, owner.layout))
-    return store(owner, sP, bits=pair, through=owner.layout)  # make_tiled_copy_C; stmatrix moves the same pairs
+    if route == "stmatrix":
+        return stmatrix(owner, sP, rows=_rows(*owner.tile.shape))
+    return store(owner, sP, bits=pair, through=owner.layout)  # make_tiled_copy_C
+
+
+def _rows(rows: int, columns: int) -> Layout:
+    """(thread, instruction) -> row's first element: matrices of rows 0-7 and 8-15, then of the next 8 columns.
+
+    A warp has 16 rows, and an instruction brings 16 columns of them, as the fragment has its registers.
+    """
+    return Layout(((16, 2, rows // 16), columns // 16), ((1, 8 * rows, 16), 16 * rows))

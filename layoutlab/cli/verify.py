@@ -11,7 +11,7 @@ from typing import Any
 from layoutlab.catalogue import CATALOGUE, of_catalogue
 from layoutlab.catalogue.files import find, made
 from layoutlab.errors import LayoutError
-from layoutlab.handoff.core import HandoffFunction, verify
+from layoutlab.handoff.core import Handoff, HandoffFunction, verify
 from layoutlab.handoff.report import as_json, report
 from layoutlab.handoff.settings import nearest
 from layoutlab.handoff.verdict import Verdict
@@ -79,8 +79,8 @@ def run(args: Namespace) -> int:
         if not args.json:
             print(("\n" if i else "") + report(verdict), flush=True)
         trace = tracer(verdict) if tracer else None
-        if trace and not args.json:
-            print(f"trace: {trace.line}")
+        if not args.json and not args.no_trace:
+            print(f"trace: {trace.line if trace else untraced(h)}")
         statuses += [verdict.exit_status, 1 if trace and trace.agrees is False else 0]
         if args.json:
             objects.append(_object(verdict, trace))
@@ -89,6 +89,19 @@ def run(args: Namespace) -> int:
 
         print(json.dumps(objects[0] if len(objects) == 1 else objects, indent=2))
     return max(statuses, key=SEVERITY.index)
+
+
+def untraced(h: Handoff) -> str:
+    """Why no trace is part of the verdict, and who else can be asked.
+
+    >>> untraced(CATALOGUE["tP"]())
+    "none: verify traces no kernel that hands tP over; layoutlab crosscheck tP hears its kernel's replay"
+    """
+    from layoutlab.crosscheck.core import PROVIDERS
+
+    heard = " and ".join(PROVIDERS.get(h.name, {})) if of_catalogue(h) else ""
+    asked = f"; layoutlab crosscheck {h.name} hears its kernel's {heard}" if heard else ""
+    return f"none: {'verify traces no kernel' if heard else 'no kernel is known'} that hands {h.name} over{asked}"
 
 
 def listing() -> str:

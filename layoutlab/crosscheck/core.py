@@ -146,15 +146,28 @@ def _testimony(
 ) -> Testimony:
     if asked is not None and name not in asked:
         return Testimony(name, "not asked", "not named by --on")
-    reason: str | None = f"no kernel is known that hands {made.name} over"
+    reason: str | None = _no_kernel(name, made.name)
     if provider is not None:
-        reason = provider[name].missing() if name in provider else f"of {made.name}'s kernel there is no {name} yet"
+        reason = provider[name].missing() if name in provider else _none_yet(name, made.name)
     if provider is None or reason is not None:
         return Testimony(name, "not asked" if asked is None else "absent", reason or "")
     try:
         return provider[name].ask(made, model)
     except LayoutError as error:
         return Testimony(name, "absent", str(error))
+
+
+def _no_kernel(name: str, handoff: str) -> str:
+    """Why a witness has nothing to ask about a handoff that no kernel makes."""
+    what = {"trace": "traced", "replay": "replayed", "device": "run on a device"}[name]
+    return f"no kernel is known that hands {handoff} over and could be {what}"
+
+
+def _none_yet(name: str, handoff: str) -> str:
+    """Why a known kernel has no such witness; of the device, whether there is one here at all."""
+    if name == "device":
+        return device.absent() or f"there is a device here, and no program of {handoff}'s kernel that it could run"
+    return f"of {handoff}'s kernel there is no {name} yet"
 
 
 PROVIDERS: dict[str, Provider] = {

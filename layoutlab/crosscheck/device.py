@@ -17,12 +17,26 @@ def missing() -> str | None:
     return absent or "there is an SM100 device, and this version of layoutlab does not ask it"
 
 
+def absent() -> str | None:
+    """Why there is no device here at all; None where there is one."""
+    try:
+        Device()
+    except Unavailable as reason:
+        return _plainly(reason)
+    return None
+
+
+def _plainly(reason: Unavailable) -> str:
+    """What is absent, without what the driver's library said of it: only its first sentence, on one line."""
+    return str(reason).split("\n")[0].split(". ")[0]
+
+
 def capability_missing(wanted: tuple[int, int], code: str) -> str | None:
     """Why the device here, if there is one, does not run code for one compute capability alone."""
     try:
         capability = Device().capability
     except Unavailable as reason:
-        return str(reason)
+        return _plainly(reason)
     major, minor = capability
     if capability == wanted:
         return None

@@ -24,6 +24,7 @@ def assert_injective(what: Any) -> None:
 
     Takes a layout, a thread-value map, a tiled copy, a handoff, or their text.
     """
+    __tracebackhide__ = True
     subject = subject_of(what)
     if "injective" in subject.invariants:
         fault = subject.invariants["injective"]
@@ -46,6 +47,7 @@ def assert_covers(what: Any, size: Any = None) -> None:
     `size` is a number or a shape; by default the layout's own number of indices. A place outside of the range is
     refused too.
     """
+    __tracebackhide__ = True
     import numpy as np
 
     from layoutlab.int_tuple import product
@@ -84,6 +86,7 @@ def assert_same_function(a: Any, b: Any) -> None:
     layoutlab.handoff.verdict.Refuted: (8,8):(8,1) and S<1,0,3> o 0 o (8,8):(8,1) are different functions
       layout: other swizzle: index 1 (1,0) was 8, is 9; 32 of 64 moved
     """
+    __tracebackhide__ = True
     found = changes(subject_of(a), subject_of(b))
     if found:
         lines = "".join(f"\n  {change}" for change in found)
@@ -104,6 +107,7 @@ def assert_conflict_free(what: Any, bits: int | None = None) -> None:
 
     `bits` is the width of a store, by default the writer's own. Takes a handoff, its case, its function or its writer.
     """
+    __tracebackhide__ = True
     from layoutlab.cost import phases, wavefronts
 
     writer, name = _writer(what)
@@ -125,6 +129,7 @@ def assert_vector_width(what: Any, bits: int) -> None:
 
     Takes a handoff, its case, its function or its writer; the message names the first value that breaks the vector.
     """
+    __tracebackhide__ = True
     from dataclasses import replace
 
     writer, name = _writer(what)

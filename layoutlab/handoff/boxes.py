@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd, prod
+from typing import Any
 
 from layoutlab.atoms.descriptors import SwizzleMode, pattern_of
 from layoutlab.atoms.operand import as_modes
@@ -166,6 +167,10 @@ class Boxes:
         ]
         return " and ".join(parts)
 
+    def zeros(self) -> int:
+        """How many elements of the tile lie outside of the tensor."""
+        return self.tile.size - prod(min(e, self.tensor.get(a, e)) for a, e in self.tile.extents.items())
+
     def code(self, storage: str) -> str:
         """The arguments that make these boxes."""
         starts = f"starts_bytes={list(self.starts_bytes)}, "
@@ -183,8 +188,11 @@ def _boxes(
     tile = storage if isinstance(storage, Tile) else storage.tile
     if set(box) != set(tile.extents) or any(not isinstance(e, int) or e < 1 for e in box.values()):
         raise LayoutError(f"a box of {tile} has an extent for each of {', '.join(tile.extents)}, not {dict(box)}")
-    if any(axis not in tile.extents or end < 0 for axis, end in (tensor or {}).items()):
-        raise LayoutError(f"the tensor ends somewhere along {', '.join(tile.extents)}, not {dict(tensor or {})}")
+    for axis, end in (tensor or {}).items():
+        if axis not in tile.extents:
+            raise LayoutError(f"the tensor ends along {' or '.join(tile.extents)}, which {tile} has, not along {axis}")
+        if end < 1:
+            raise LayoutError(f"the tensor ends at {axis}={end} of {tile}: a TMA tensor has an extent of at least 1")
     made = Boxes(tile, dict(box), swizzle, (0,), dict(tensor or {}))
     count = prod(made.counts.values())
     if starts_bytes is None:
@@ -245,7 +253,9 @@ def tma_load(
     code = f"ll.tma_load({boxes.code(storage.name)})"
     write = boxes.write()
     route = boxes.spoken() + zeros
-    return Writer(owner, storage, write, boxes.tile.bits, route, code, "modelled: TMA load", "smem", unit="TMA")
+    given = {"storage": storage, "box": box, "swizzle": swizzle, "starts_bytes": starts_bytes, "tensor": tensor}
+    how: dict[str, Any] = {"unit": "TMA", "zeros": boxes.zeros(), "make": tma_load, "given": given}
+    return Writer(owner, storage, write, boxes.tile.bits, route, code, "modelled: TMA load", "smem", **how)
 
 
 def tma_write(storage: Gmem, *, box: Mapping[str, int]) -> Writer:
@@ -311,4 +321,6 @@ def tma_store(
     outside = boxes.beyond()
     skipped = f"; {outside} lies outside of the tensor: not stored" if outside else ""
     text = boxes.spoken() + skipped
-    return Reader(boxes.tile, boxes.read(), "the TMA store", text, "modelled: TMA store", code, rules=boxes.rules)
+    given = {"storage": storage, "box": box, "swizzle": swizzle, "starts_bytes": starts_bytes, "tensor": tensor}
+    how: dict[str, Any] = {"rules": boxes.rules, "make": tma_store, "given": given}
+    return Reader(boxes.tile, boxes.read(), "the TMA store", text, "modelled: TMA store", code, **how)

@@ -154,8 +154,10 @@ def placed(q: Question) -> Claim:
         if _same_stages(q.write, q.wanted):
             return _placed(q, None, TABLE, 0, "")
         at = q.write.table.first_difference(q.wanted.table)
-        why = "" if at is None else _share_wrong(q)
-        return _placed(q, at, TABLE, 0, why)
+        if at is None:
+            return _placed(q, None, TABLE, 0, "")
+        why, counted = _share_wrong(q)
+        return _placed(q, at, TABLE, counted, why)
 
     def walk(reason: str) -> Claim:
         def wrong(**index: Any) -> Any:
@@ -164,7 +166,11 @@ def placed(q: Question) -> Claim:
 
         at, walked = first_where(q.owner.axes, wrong)
         elements, more = count_where(q.owner.axes, q.inside_tile)
-        return _placed(q, at, WALK, walked + more, f"no normal form: {reason}", elements)
+        why, counted = f"no normal form: {reason}", 0
+        if at is not None:
+            bad, counted = count_where(q.owner.axes, wrong)
+            why = f"{bad} of {elements} elements are misplaced; {why}"
+        return _placed(q, at, WALK, walked + more + counted, why, elements)
 
     return _by_table_or_walk("placed", q.owner.size, table, walk)
 
@@ -188,14 +194,23 @@ def _placed(
     return Claim("placed", "refuted", method, size, walked, q.witness(at, message), why)
 
 
-def _share_wrong(q: Question) -> str:
-    """How many elements are misplaced, where linear algebra tells."""
+def _share_wrong(q: Question) -> tuple[str, int]:
+    """How many elements are misplaced, by linear algebra or else by counting, and how many points that computed."""
+    size, counted = q.owner.size, 0
     try:
         write, wanted = aligned(q.write.table, q.wanted.table)
-        right = equal_points(Linear.of(write), Linear.of(wanted))
+        wrong = size - equal_points(Linear.of(write), Linear.of(wanted))
     except LayoutError:
-        return ""
-    return f"{q.owner.size - right} of {q.owner.size} elements are misplaced"
+        try:
+            wrong, counted = count_where(q.owner.axes, lambda **index: _differ(q, index))
+        except TooLarge:
+            return "", 0
+    return f"{wrong} of {size} elements are misplaced", counted
+
+
+def _differ(q: Question, index: Mapping[str, Any]) -> Any:
+    here, there = q.write.at(**index), q.wanted.at(**index)
+    return ~_all([here[out] == there[out] for out in q.write.outputs])
 
 
 # -- covered ----------------------------------------------------------------------------------------------------------
@@ -210,7 +225,7 @@ def covered(q: Question, place: Claim) -> Claim:
         if lost is not None:
             return _uncovered(q, lost, "no thread holds that element", TABLE, 0, "")
         if place.verdict == "proved" and place.method == TABLE:
-            return Claim("covered", "proved", TABLE, size, 0)
+            return Claim("covered", "proved", TABLE, size, 0, None, _zeros(q))
         if {a: q.reader.read.axes.get(a) for a in q.tile.extents} != q.tile.extents:
             raise LayoutError("the reader's places go on past the tile")
         write, read = q.write.table, q.reader.read.table.only(*q.write.outputs)
@@ -251,6 +266,13 @@ def _uncovered(q: Question, lost: Mapping[str, int] | None, what: str, method: s
     at = q.reads(lost)
     message = f"({_spoken(lost)}) is read at {at}, and {what}"
     return Claim("covered", "refuted", method, q.tile.size, walked, Witness(message, coordinate=lost, reads=at), why)
+
+
+def _zeros(q: Question) -> str:
+    """How many of the written elements are zeros that TMA fills in."""
+    if not q.writer.zeros:
+        return ""
+    return f"{q.writer.zeros} of them zero-filled: they lie outside of the tensor"
 
 
 def _unowned(q: Question) -> dict[str, int] | None:
@@ -407,15 +429,17 @@ def _outside(q: Question, at: Mapping[str, int], whole: range, live: Mapping[str
         if not 0 <= coordinate[axis] < extent:
             return f"{q.name(at)} lies outside of the tile: {axis} ends at {extent - 1}"
     through = _ints(q.writer.through.at(**at)) if q.writer.through else {}
-    for axis, where in through.items():
-        if not 0 <= where < q.tile.extents[axis]:
+    for axis, index in through.items():
+        if not 0 <= index < q.tile.extents[axis]:
             ends = f"{axis} ends at {q.tile.extents[axis] - 1}"
             return f"{q.name(at)} goes to ({_spoken(through)}), outside of the tile: {ends}"
-    cell, units = here.outputs["bit"], f"{UNIT[q.writer.space]}s"
+    cell = here.outputs["bit"]
     for name, r in live.items():
         if cell < r.stop and cell + q.tile.bits > r.start:
-            return f"{q.name(at)} writes {here}, which is {possessive(name)}: {units} {in_units(q, r)} are still live"
-    return f"{q.name(at)} writes {here}, outside of {q.writer.storage.name}'s {units} {in_units(q, whole)}"
+            where = spoken_range(q, r)
+            hold = "hold" if where.partition(" ")[0].endswith("s") else "holds"
+            return f"{q.name(at)} writes {here}: {where} {hold} {name}, still live"
+    return f"{q.name(at)} writes {here}, outside of {q.writer.storage.name}'s {spoken_range(q, whole)}"
 
 
 def possessive(name: str) -> str:
@@ -429,7 +453,14 @@ def in_units(q: Question, bits: range) -> str:
     The first and the last one, both included.
     """
     size = UNIT_BITS[q.writer.space]
-    return f"{bits.start // size} to {bits.stop // size - 1}"
+    first, last = bits.start // size, -(-bits.stop // size) - 1
+    return str(first) if first == last else f"{first} to {last}"
+
+
+def spoken_range(q: Question, bits: range) -> str:
+    """byte 7; columns 0 to 31."""
+    text = in_units(q, bits)
+    return f"{UNIT[q.writer.space]}{'s' if ' to ' in text else ''} {text}"
 
 
 # -- legal ------------------------------------------------------------------------------------------------------------

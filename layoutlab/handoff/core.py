@@ -163,31 +163,36 @@ def verify(h: Handoff | Case) -> Verdict:
 
 
 def _assert(h: Handoff | Case, *names: str) -> Verdict:
+    __tracebackhide__ = True
     verdict = verify(h)
     for name in names:
         claim = verdict[name]
         if claim.verdict != "proved":
             text = claim.witness.message if claim.witness else claim.why
             reasons = "".join(f"\n  {line}" for line in verdict.explanation)
-            raise Refuted(f"{verdict.handoff}: {name} is {claim.verdict}: {text}{reasons}")
+            raise Refuted(f"{text}\n  {verdict.handoff}: {name} is {claim.verdict}{reasons}")
     return verdict
 
 
 def assert_proved(h: Handoff | Case) -> Verdict:
     """Raises Refuted, with the first witness, unless every claim is proved."""
+    __tracebackhide__ = True
     return _assert(h, "legal", "inside", "covered", "placed", "exclusive")
 
 
 def assert_placed(h: Handoff | Case) -> Verdict:
     """Raises Refuted, with the first witness, unless every element is written where it is read."""
+    __tracebackhide__ = True
     return _assert(h, "placed")
 
 
 def assert_inside(h: Handoff | Case) -> Verdict:
     """Raises Refuted unless nothing leaves the tile or its allocation."""
+    __tracebackhide__ = True
     return _assert(h, "inside")
 
 
 def assert_legal(h: Handoff | Case) -> Verdict:
     """Raises Refuted unless alignment, fields and lanes are what the hardware takes."""
+    __tracebackhide__ = True
     return _assert(h, "legal")

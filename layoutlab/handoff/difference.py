@@ -198,14 +198,14 @@ def _by_axis(digits: Sequence[Digit], names: Names) -> dict[str, list[Digit]]:
 
 def _lists(digits: Sequence[Digit], wrote: Form, wanted: Form, names: Names, unit: Unit) -> str:
     """The axes that differ, as CuTe writes their steps."""
-    shown = []
-    for axis in _by_axis(digits, names):
+    shown, axes = [], _by_axis(digits, names)
+    every = [form.steps[d] for d in wrote.steps if names[d][0] in axes for form in (wrote, wanted)]
+    word, scale = unit if all(s % unit.size == 0 for s in every) else ("bits", 1)
+    for axis in axes:
         mine = sorted((names[d][1], d) for d in wrote.steps if names[d][0] == axis)
-        every = [wrote.steps[d] for _, d in mine] + [wanted.steps[d] for _, d in mine]
-        word, scale = unit if all(s % unit.size == 0 for s in every) else ("bits", 1)
         one, two = ([(d[2], form.steps[d] // scale) for _, d in mine] for form in (wrote, wanted))
-        shown.append(f"{axis} is written as {_as_layout(one)} and read as {_as_layout(two)} {word}")
-    return "; ".join(shown)
+        shown.append(f"{axis} is written as {_as_layout(one)} and read as {_as_layout(two)}")
+    return f"{'; '.join(shown)} {word}"
 
 
 def _as_layout(digits: list[tuple[int, int]]) -> str:
@@ -267,7 +267,8 @@ def offset_text(by: int, unit: Unit = BYTES) -> str:
     >>> offset_text(-256)
     'an offset: everything is written 32 bytes too low'
     """
-    amount = f"{abs(by) // unit.size} {unit.word}" if by % unit.size == 0 else f"{abs(by)} bits"
+    count, word = (abs(by) // unit.size, unit.word) if by % unit.size == 0 else (abs(by), BITS.word)
+    amount = f"{count} {word if count != 1 else word[:-1]}"
     return f"an offset: everything is written {amount} too {'high' if by > 0 else 'low'}"
 
 
@@ -288,5 +289,7 @@ def _base_text(wrote: Form, wanted: Form) -> str:
             f"the reader swizzles offsets from its base, byte {wanted.shift // 8}, and the writer addresses: "
             "the base's own bits are in the writer's pattern alone"
         )
+    if wrote.flips == wanted.flips:
+        return f"the writer swizzles offsets from byte {wrote.shift // 8}, the reader from byte {wanted.shift // 8}"
     flipped = ", ".join(str(bit - BYTE_BIT) for bit in sorted(wrote.flips ^ wanted.flips))
     return f"one side's swizzle sees a constant in the address that the other's does not: it flips byte bits {flipped}"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from layoutlab.arbiter import TooLarge, first_where, value_bounds
 from layoutlab.digits import Digit, Map, aligned
 from layoutlab.errors import LayoutError
-from layoutlab.handoff.claims import Question, in_units, possessive
+from layoutlab.handoff.claims import Question, in_units, possessive, spoken_range
 from layoutlab.handoff.difference import (
     BITS,
     BYTES,
@@ -22,7 +22,6 @@ from layoutlab.handoff.difference import (
 )
 from layoutlab.handoff.difference import explain as differences
 from layoutlab.handoff.places import Places
-from layoutlab.handoff.storage import Smem
 from layoutlab.handoff.verdict import UNIT, UNIT_BITS, Claim
 
 
@@ -36,6 +35,10 @@ def explain(q: Question, claims: Sequence[Claim]) -> tuple[str, ...]:
         sentences += _of_maps(q)
     elif "exclusive" in refuted and not sentences:
         sentences.append(f"{q.reader.who} takes both elements from one place: its own map is many to one")
+    if refuted & {"placed", "covered"}:
+        from layoutlab.handoff.cures import cures
+
+        sentences += cures(q, claims)
     return tuple(sentences)
 
 
@@ -65,8 +68,7 @@ def _of_maps(q: Question) -> list[str]:
         found = _from_tables(q)
     except LayoutError:
         return _from_points(q)
-    cures = _cures(q) if any(d.kind == "base" for d in found) else []
-    return [*(d.text for d in found), *cures, *_columns_for_elements(q), *_beyond(q)]
+    return [*(d.text for d in found), *_columns_for_elements(q), *_beyond(q)]
 
 
 def _columns_for_elements(q: Question) -> list[str]:
@@ -79,26 +81,31 @@ def _columns_for_elements(q: Question) -> list[str]:
         on, taken = wrote - columns.start, reads - columns.start
         if on > 0 and on == taken * per_column:
             return [
-                f"a unit: {q.tile.name} is written {on} columns from {name}'s first one and read {on} elements from "
-                f"it, which are {taken} columns: a typed pointer counts elements, {per_column} to a column"
+                f"a unit: {q.tile.name} is written {_columns(on)} from {name}'s first one and read {on} elements from "
+                f"it, which are {_columns(taken)}: a typed pointer counts elements, {per_column} to a column"
             ]
     return []
+
+
+def _columns(count: int) -> str:
+    return f"{count} column{'s' if count != 1 else ''}"
 
 
 def _beyond(q: Question) -> list[str]:
     """Where the reader reads beyond the writer's buffer, and whose place that is."""
     low, high = _bounds(q.reader.read, "bit")
-    own, unit, found = q.writer.storage.cells, UNIT_BITS[q.writer.space], list[str]()
+    own, size, found = q.writer.storage.cells, UNIT_BITS[q.writer.space], list[str]()
     for part in (range(low, min(high + q.tile.bits, own.start)), range(max(low, own.stop), high + q.tile.bits)):
         if not part:
             continue
         named = [
-            n for n, r in {**q.around, **q.live}.items() if r.start * unit < part.stop and part.start < r.stop * unit
+            n for n, r in {**q.around, **q.live}.items() if r.start * size < part.stop and part.start < r.stop * size
         ]
-        units, mine = f"{UNIT[q.writer.space]}s", f"{q.tile.name}'s ({in_units(q, own)})"
-        whose = " and ".join(map(possessive, named))
-        which = f": these are {whose} {units}, not {mine}" if named else f", which are not {mine}"
-        found.append(f"{q.reader.who} reads {units} {in_units(q, part)}{which}")
+        where, mine = spoken_range(q, part), f"{q.tile.name}'s ({in_units(q, own)})"
+        unit, whose = where.partition(" ")[0], " and ".join(map(possessive, named))
+        one = "this is" if unit == UNIT[q.writer.space] else "these are"
+        which = f": {one} {whose} {unit}, not {mine}" if named else f", which {one.split()[1]} not {mine}"
+        found.append(f"{q.reader.who} reads {where}{which}")
     return found
 
 
@@ -168,23 +175,6 @@ def _names(q: Question, wrote: Form) -> Names:
                 return own
             names[d] = (coordinate, step, d[2])
     return names if names.keys() == own.keys() else own
-
-
-def _cures(q: Question) -> list[str]:
-    """What would repair a writer that swizzles offsets from a base that the reader's swizzle sees."""
-    storage = q.writer.storage
-    if not isinstance(storage, Smem):
-        return []
-    base, repeat = storage.base_bytes, storage.repeat_bytes
-    cures = [
-        f"a base aligned to {repeat} bytes ({base // repeat * repeat} or {(base // repeat + 1) * repeat})",
-        "swizzling absolute addresses, which are right at any 16-byte base",
-    ]
-    if base % 128 == 0:
-        cures.append(
-            f"a descriptor base offset of (base >> 7) & 7 = {base >> 7 & 7} (seen on SM90 silicon, not yet on SM100)"
-        )
-    return ["any of these cures it: " + "; ".join(cures)]
 
 
 def _from_points(q: Question) -> list[str]:

@@ -44,14 +44,14 @@ class Linear:
                     continue
                 size = abs(step)
                 if taken & size:
-                    raise LayoutError(f"{out}: the step {step} shares a bit with another one")
+                    raise LayoutError(f"{out}: the step {_amount(m, out, step)} shares a bit with another one")
                 taken |= size
                 if step < 0:  # base - step * x is (base - step) + step * (1 - x)
                     base, inverted = base + step, inverted | size
                 for d in term:
                     flips[d] ^= size << WIDTH * shift
             if base < 0 or base & taken or (base | taken) >> WIDTH:
-                raise LayoutError(f"{out}: the base {base} carries into the steps")
+                raise LayoutError(f"{out}: the base {_amount(m, out, base)} carries into the steps")
             constant ^= (base ^ inverted) << WIDTH * shift
         return cls(tuple(m.axes), digits, tuple(flips[d] for d in digits), constant)
 
@@ -79,6 +79,16 @@ class Linear:
     def rank(self) -> int:
         """The number of independent vectors: 2**rank different outputs are reached."""
         return len(self.vectors) - sum(1 for _ in self.dependencies())
+
+
+def _amount(m: Map, out: str, count: int) -> str:
+    """A step or base with its unit: columns of a lane or bytes, where bits are counted and they are whole ones."""
+    if out != "bit":
+        return str(count)
+    size, word = (32, "column") if "lane" in m.rows else (8, "byte")
+    if count % size:
+        return f"of {count} bits"
+    return f"of {count // size} {word}{'s' if abs(count) != size else ''}"
 
 
 class Span:

@@ -104,7 +104,9 @@ def ldmatrix(storage: Smem, fragment: Owner, *, rows: Any, count: int = 4, trans
     rules = lambda: [*storage.rules(), *_rules(storage, pointed, name)]  # noqa: E731
     at = storage.places.after(pointed.places)
     op = f"ldmatrix.x{count}"
-    return Reader(storage.tile, read, "the MMA", text, f"modelled: {name}", code, rules=rules, rows=at, op=op)
+    given = {"storage": storage, "fragment": fragment, "rows": pointed, "count": count, "trans": trans}
+    how: dict[str, Any] = {"rules": rules, "rows": at, "op": op, "make": ldmatrix, "given": given}
+    return Reader(storage.tile, read, "the MMA", text, f"modelled: {name}", code, **how)
 
 
 def stmatrix(owner: Owner, storage: Smem, *, rows: Any, count: int = 4, trans: bool = False) -> Writer:
@@ -129,4 +131,6 @@ def stmatrix(owner: Owner, storage: Smem, *, rows: Any, count: int = 4, trans: b
     held = Owner(owner.tile, owner.places, owner.layout, owner.source, owner.code, owner.first_thread, rules, owner.who)
     unit = f"{name}.x{count}"
     at = storage.places.after(pointed.places)
-    return Writer(held, storage, write, storage.tile.bits, route, code, f"modelled: {name}", unit=unit, rows=at)
+    given = {"owner": owner, "storage": storage, "rows": pointed, "count": count, "trans": trans}
+    how: dict[str, Any] = {"unit": unit, "rows": at, "make": stmatrix, "given": given}
+    return Writer(held, storage, write, REGISTER_BITS, route, code, f"modelled: {name}", **how)

@@ -146,11 +146,31 @@ class Places:
         return Places(
             self.axes,
             self.outputs,
-            lambda: self.table.swizzled(out, swizzle.bits, swizzle.base, swizzle.shift),
-            lambda **index: {out: _swizzled(swizzle, self.at(**index)[out])},
+            lambda: _swizzled(self.table, out, swizzle),
+            lambda **index: {out: _moved(swizzle, self.at(**index)[out])},
             self,
             swizzle,
         )
+
+
+def _swizzled(table: Map, out: str, swizzle: Swizzle) -> Map:
+    """The table swizzled; a refusal counts in bytes, as users do, where everything is whole bytes."""
+    try:
+        return table.swizzled(out, swizzle.bits, swizzle.base, swizzle.shift)
+    except LayoutError as error:
+        low, steps = min(swizzle.base, swizzle.base + swizzle.shift), table.rows[out].values()
+        if out != "bit" or low < BYTE_BIT or any(step % 8 for step in steps):
+            raise
+        address = Map(table.axes, {"byte address": {t: step // 8 for t, step in table.rows[out].items()}})
+        try:
+            address.swizzled("byte address", swizzle.bits, swizzle.base - BYTE_BIT, swizzle.shift)
+        except LayoutError as in_bytes:
+            raise LayoutError(f"in bytes, {in_bytes}") from error
+        raise
+
+
+BYTE_BIT = 3
+"""Bits of an address in bits that lie below the byte."""
 
 
 def strided_places(modes: Mapping[str, Modes], out: str) -> Places:
@@ -198,7 +218,7 @@ def _fitting(value: Any, factor: int, plus: int) -> Any:
     return value * factor + plus
 
 
-def _swizzled(swizzle: Swizzle, value: Any) -> Any:
+def _moved(swizzle: Swizzle, value: Any) -> Any:
     if not isinstance(value, int) and 1 << swizzle.base + swizzle.bits + abs(swizzle.shift) > WHOLE_LIMIT:
         raise TooLarge(f"{swizzle} moves bits beyond {WHOLE_LIMIT}, where enumeration ends")
     return swizzle(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -40,6 +40,15 @@ class Reader:
     """Of ldmatrix: (t, instruction) -> the bit that a lane points at."""
     op: str = ""
     """Of ldmatrix: its name, `ldmatrix.x4`."""
+    make: Callable[..., Reader] | None = field(default=None, repr=False)
+    given: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """What made the reader and by which arguments, where a cure may change one of them."""
+
+    def again(self, **changes: Any) -> Reader:
+        """The reader made anew with other arguments; raises what its maker raises."""
+        if self.make is None:
+            raise LayoutError(f"{self.who} cannot be made anew: {self.source}")
+        return self.make(**{**self.given, **changes})
 
     def location(self, outputs: dict[str, int]) -> Location:
         return Location(self.space, outputs)
@@ -113,6 +122,7 @@ def wgmma_a(desc: SmemDescriptor, tile: Tile, *, starts_bytes: Sequence[int], ma
     return replace(
         like,
         who="the wgmma",
+        make=wgmma_a,
         source=f"modelled: wgmma operand A, {major}-major",
         code=like.code.replace("ll.umma_a", "ll.wgmma_a", 1),
         rules=lambda: [
@@ -135,7 +145,7 @@ def _by_descriptor(what: str, desc: SmemDescriptor, tile: Tile, starts: tuple[in
             f'operand {what} of {tile}: 32-bit operands are MN-major in swizzle "128_32b" alone, not in {desc.swizzle}'
         )
     if any(isinstance(s, bool) or not isinstance(s, int) or abs(s) >= 1 << 40 for s in starts):
-        raise LayoutError(f"starts_bytes are numbers of bytes of shared memory, not {_listed(starts)}")
+        raise LayoutError(f"starts_bytes are numbers of bytes of shared memory, not {listed(starts)}")
     if ks % step or len(starts) != ks // step:
         raise LayoutError(
             f"operand {what} of {tile}: an instruction takes {K_BYTES} bytes of K, {step} elements, so {ks} of them "
@@ -149,14 +159,17 @@ def _by_descriptor(what: str, desc: SmemDescriptor, tile: Tile, starts: tuple[in
     )
     offset = f", base offset {desc.base_offset}" if desc.base_offset else ""
     text = (
-        f"{len(starts)} descriptors: start {desc.start} + {_listed(starts)} bytes, lbo {desc.lbo}, sbo {desc.sbo}, "
+        f"{len(starts)} descriptors: start {desc.start} + {listed(starts)} bytes, lbo {desc.lbo}, sbo {desc.sbo}, "
         f"swizzle {desc.swizzle} B{offset}"
     )
     source = f"modelled: tcgen05.mma operand {what}, {major}-major"
     way = "" if major == "K" else f', major="{major}"'
     code = f"ll.umma_{what.lower()}(ll.{desc}, {tile.name}, starts_bytes={list(starts)}{way})"
     rules = lambda: [_rows_rule(what, tile), *_descriptor_rules(desc, starts)]  # noqa: E731
-    return Reader(tile, _swizzled(address, desc), "the MMA", text, source, code, rules=rules)
+    given = {"desc": desc, "tile": tile, "starts_bytes": starts, "major": major}
+    make = umma_a if what == "A" else umma_b
+    read = _swizzled(address, desc)
+    return Reader(tile, read, "the MMA", text, source, code, rules=rules, make=make, given=given)
 
 
 def umma_a_tmem(tile: Tile, *, column: int = 0) -> Reader:
@@ -224,7 +237,7 @@ def umma_d(tile: Tile, *, column: int = 0, who: str = "the MMA") -> Reader:
     return Reader(tile, read, who, text, "modelled: tcgen05.mma accumulator D", code, "tmem", lambda: rules)
 
 
-def _listed(starts: Sequence[int]) -> str:
+def listed(starts: Sequence[int]) -> str:
     shown = [str(s) for s in starts]
     return "(" + ", ".join(shown if len(shown) <= 10 else [*shown[:5], "...", shown[-1]]) + ")"
 

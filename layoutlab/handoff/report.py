@@ -7,6 +7,7 @@ from typing import Any
 
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.core import Handoff
+from layoutlab.handoff.storage import HARDWARE_PERIOD_BYTES, Smem
 from layoutlab.handoff.verdict import Claim, Verdict
 from layoutlab.handoff.writer import Writer
 
@@ -25,8 +26,21 @@ def report(verdict: Verdict) -> str:
     for claim in verdict.claims:
         lines += _claim_lines(claim)
         lines += [f"    {sentence}" for sentence in verdict.explanation if claim.name == first]
+    lines += [f"  remark     {remark}" for remark in remarks(verdict)]
     lines += ["", f"  cost       {cost_line(h.writer)}", f"  not checked: {NOT_CHECKED}", "", last_line(verdict)]
     return "\n".join(lines)
+
+
+def remarks(verdict: Verdict) -> list[str]:
+    """What is right here and would not be one setting further."""
+    storage = verdict.handoff.writer.storage
+    if not isinstance(storage, Smem) or storage.swizzles != "offsets" or verdict["placed"].verdict != "proved":
+        return []
+    period = min(storage.repeat_bytes, HARDWARE_PERIOD_BYTES)
+    if period == 1:
+        return []
+    bites = "at others it is not what hardware reads"
+    return [f"the writer swizzles offsets from its base: right at bases that {period} divides; {bites}"]
 
 
 def _maps(h: Handoff) -> list[str]:
@@ -63,7 +77,9 @@ def last_line(verdict: Verdict) -> str:
     """The verdict in one sentence."""
     took = f"{verdict.seconds * 1e3:.2f} ms"
     if verdict.proved:
-        return f"proved in {took}: every element of {verdict.handoff.tile.name} lands where it is read"
+        zeros = verdict.handoff.writer.zeros
+        filled = f"; {zeros} of them are zeros from outside of the tensor" if zeros else ""
+        return f"proved in {took}: every element of {verdict.handoff.tile.name} lands where it is read{filled}"
     names = ", ".join(c.name for c in verdict.claims if c.verdict == verdict.verdict)
     return f"{verdict.verdict} in {took}: {names}"
 
@@ -73,8 +89,8 @@ def cost_line(writer: Writer) -> str:
 
     >>> from layoutlab.handoff import Tile, smem, store
     >>> P = Tile("P", m=128, k=64, bits=16)
-    >>> cost_line(store("(128,64):(1,128)", smem("S<3,4,3> o 0 o (128,64):(64,1)", over=P), bits=64))
-    '16 stores of 64 bits a thread, 4 wavefronts each for a warp (2 is the least); 128-bit: 8, 4 each (conflict-free)'
+    >>> cost_line(store("(128,64):(1,128)", smem("S<3,4,3> o 0 o (128,64):(64,1)", over=P), bits=128))
+    '8 stores of 128 bits a thread, 4 wavefronts each for a warp (the least for 128 bits)'
     """
     if writer.rows is not None:
         from layoutlab.handoff.accesses import stored_matrices
@@ -120,7 +136,8 @@ def _each(counts: list[int]) -> str:
 
 def _least(bits: int, counts: list[int]) -> str:
     least = max(1, WARP * bits // 8 // WAVEFRONT_BYTES)
-    return "conflict-free" if max(counts) == least else f"{least} is the least"
+    free = f"the least for {bits} bits" if least > 1 else "conflict-free"
+    return free if max(counts) == least else f"{least} is the least for {bits} bits"
 
 
 def widest_store(writer: Writer) -> int:

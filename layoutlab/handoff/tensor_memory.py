@@ -52,8 +52,9 @@ class TmemLoad:
         warp = f", first_warp={first_warp}" if first_warp else ""
         code = f'll.tcgen05_ld("{_short(self.atom)}").over({tile.name}{warp})'
         rules = lambda: _load_rules(transfer, first_warp)  # noqa: E731
-        source = f"modelled: {self.atom}"
-        return Owner(tile, transfer.owner(m, k), transfer.owner_layout(), source, code, first_warp * 32, rules)
+        source = f"modelled: {self.atom}, {_lanes_of_rows(transfer)}"
+        places, layout = transfer.owner(m, k), transfer.owner_layout()
+        return Owner(tile, places, layout, source, code, first_warp * 32, rules, load=self.atom)
 
     def takes(self, tile: Tile, *, column: int, first_warp: int = 0, as_if: Owner | None = None) -> Reader:
         """The load as a reader of an accumulator from `column` on, by threads that take each value for an element.
@@ -84,6 +85,12 @@ class TmemLoad:
 def tcgen05_ld(name: str | TmemAtom) -> TmemLoad:
     """A load from Tensor Memory, by the name that PTX gives it: "32x32b.x32"."""
     return TmemLoad(name if isinstance(name, TmemAtom) else TmemAtom.parse(name))
+
+
+def _lanes_of_rows(transfer: Transfer) -> str:
+    """Where the load takes the rows to be: in a lane each, or in 16 of a warp's 32 lanes."""
+    spread = transfer.rows == 64 and transfer.atom.lanes < WARP_LANES
+    return "16 rows in each warp's 32 lanes" if spread else "row = lane"
 
 
 def _load_rules(transfer: Transfer, first_warp: int) -> list[Rule]:
@@ -157,7 +164,10 @@ def tmem_store(owner: Any, storage: Tmem, atom: str | TmemAtom) -> Writer:
     base = storage.column * WORD_BITS
     write = places if not base else places.shifted("bit", base)
     code = f'll.tmem_store(owner, {storage.name}, "{_short(op)}")'
-    return Writer(who, storage, write, WORD_BITS, f"by {op}", code, source=f"modelled: {op}", space=storage.space)
+    how: dict[str, Any] = {"make": tmem_store, "given": {"owner": who, "storage": storage, "atom": op}}
+    return Writer(
+        who, storage, write, WORD_BITS, f"by {op}", code, source=f"modelled: {op}", space=storage.space, **how
+    )
 
 
 def umma_out(storage: Tmem) -> Writer:

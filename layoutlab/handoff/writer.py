@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from layoutlab.algebra import composition
 from layoutlab.atoms.mma import wgmma
-from layoutlab.atoms.tmem import LANES, WARP_LANES, WORD_BITS
+from layoutlab.atoms.tmem import LANES, WARP_LANES, WORD_BITS, TmemAtom
 from layoutlab.digits import ONE
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.notation import read_copy, read_layout
@@ -72,6 +72,8 @@ class Owner:
     rules: Callable[[], list[Rule]] = field(default=_no_rules, repr=False)
     who: str = "T{t} V{v}"
     """How one (t, v) is called: a thread's value, or what a unit without threads moves."""
+    load: TmemAtom | None = None
+    """The tcgen05.ld that left the values, where one did."""
 
     def named(self, index: Mapping[str, int]) -> str:
         """T1 V0."""
@@ -126,6 +128,11 @@ def owned(layout: Any, tile: Tile, *, first_thread: int = 0) -> Owner:
 
     Takes a layout of two modes, the text of one, or a live DSL object. Raises LayoutError for anything else.
     """
+    if read_copy(layout):
+        raise LayoutError(
+            f"owner of {tile.name}: this is a tiled copy, which says where a store puts values, not who holds them: "
+            f"give it as through=, store(tcgen05_ld(...).over({tile.name}), s{tile.name}, bits=..., through=copy)"
+        )
     value = read_layout(layout, f"owner of {tile.name}")
     if isinstance(value, ComposedLayout) or value.rank() != 2:
         raise LayoutError(f"owner of {tile.name}: {value} is no (thread, value) layout of two modes")
@@ -182,10 +189,21 @@ class Writer:
     space: str = "smem"
     unit: str = ""
     """The unit that writes whole boxes or tiles; by default threads do, by stores of `bits`."""
+    zeros: int = 0
+    """Elements that receive zeros, since they lie outside of a TMA load's tensor."""
     rows: Places | None = None
     """Of stmatrix: (t, instruction) -> the bit that a lane points at."""
     through: Places | None = None
     """Of a store through coordinates: (t, v) -> the coordinates that it writes to."""
+    make: Callable[..., Writer] | None = field(default=None, repr=False)
+    given: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """What made the writer and by which arguments, where a cure may change one of them."""
+
+    def again(self, **changes: Any) -> Writer:
+        """The writer made anew with other arguments; raises what its maker raises."""
+        if self.make is None:
+            raise LayoutError(f"{self.spoken()} cannot be made anew")
+        return self.make(**{**self.given, **changes})
 
     @property
     def tile(self) -> Tile:
@@ -268,10 +286,10 @@ class Writer:
         t, v = found["t"], found["v"]
         first = v // count * count
         here, start = (Location(self.space, self.write.at(t=t, v=x)) for x in (v, first))
-        return (
-            f"a {self.bits}-bit store of T{t + self.owner.first_thread} would move V{first} to V{first + count - 1} "
-            f"together, but V{first} belongs at {start} and V{v} at {here}"
-        )
+        moves = f"a {self.bits}-bit store of T{t + self.owner.first_thread} would move V{first} to V{first + count - 1}"
+        if start.outputs["bit"] % self.bits:
+            return f"{moves} to {start}, {_unaligned(start.outputs['bit'], self.bits)}"
+        return f"{moves} together, but V{first} belongs at {start} and V{v} at {here}"
 
     def _neighbours(self, count: int) -> bool:
         """Whether the table says so: the lowest values step by one element, everything else by whole stores."""
@@ -292,6 +310,13 @@ class Writer:
             if not low and step % self.bits:
                 return False
         return sum(1 for t in row if len(t) == 1 for d in t if d[0] == "v" and d[1] < count) == count.bit_length() - 1
+
+
+def _unaligned(bit: int, width: int) -> str:
+    """Of which number, in bytes where it is whole bytes, the place of a store is no multiple."""
+    if bit % 8 or width % 8:
+        return f"and bit {bit} is not a multiple of {width}"
+    return f"and byte {bit // 8} is not a multiple of {width // 8}"
 
 
 def store(owner: Any, storage: Smem | Tmem, *, bits: int, through: Any = None, offsets: Any = None) -> Writer:
@@ -315,22 +340,26 @@ def store(owner: Any, storage: Smem | Tmem, *, bits: int, through: Any = None, o
         raise LayoutError(f"the owner holds tile {who.tile} and the storage has {storage.tile}")
     if through is not None and offsets is not None:
         raise LayoutError("a store goes through a tile's coordinates or by memory offsets, not both")
+    given = {"owner": who, "storage": storage, "bits": bits, "through": through, "offsets": offsets}
+    how: dict[str, Any] = {"make": store, "given": given}
     way = "" if offsets is through is None else f", {'offsets' if through is None else 'through'}"
     if way:
         layout = _plain_tv(through if offsets is None else offsets, way[2:], who)
         way += f'="{layout}"'
+        given["offsets" if through is None else "through"] = layout
     code = f"ll.store(owner, {storage.name}, bits={bits}{way})"
     if offsets is not None:
         if not isinstance(storage, Smem):
             raise LayoutError(f"{storage.name} lies in Tensor Memory, which element offsets do not address")
         write = storage.locate(tv_places(layout, "element"))
-        return Writer(who, storage, write, bits, f"at element offsets {layout}", code)
+        return Writer(who, storage, write, bits, f"at element offsets {layout}", code, **how)
     if through is not None:
         at = storage.tile.unravel().after(tv_places(layout, "flat"))
+        how["space"] = storage.space
         write, route = storage.places.after(at), f"at coordinates {layout}"
-        return Writer(who, storage, write, bits, route, code, space=storage.space, through=at)
+        return Writer(who, storage, write, bits, route, code, through=at, **how)
     write = storage.places.after(who.places)
-    return Writer(who, storage, write, bits, "at the owner's coordinates", code, space=storage.space)
+    return Writer(who, storage, write, bits, "at the owner's coordinates", code, space=storage.space, **how)
 
 
 def _listed_bits() -> str:

@@ -1,0 +1,119 @@
+"""Cures: what a report offers as right proves when it is done, and nothing is offered where nothing proves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import layoutlab as ll
+from layoutlab.catalogue import CATALOGUE
+from layoutlab.handoff import Handoff
+from layoutlab.handoff.claims import Question, decide
+from layoutlab.handoff.cures import _candidates, _left, cures
+
+OFFERED = [
+    ("sV", {"read_major": "K"}, "the writer is MN-major and is read K-major: set the MMA's major to MN"),
+    ("sV", {"descriptor": "swapped"}, "lbo and sbo are exchanged: lbo=16384, sbo=1024"),
+    ("sQ", {"descriptor": "swapped"}, "lbo and sbo are exchanged: lbo=0, sbo=1024"),
+    ("sQ", {"descriptor": "units"}, "sbo=1024, not 64: it counts bytes, and bytes >> 4 were given"),
+    ("sK", {"k_step": "always_32_bytes"}, "K steps that start (0, 32, 64, 96, 16384, 16416, 16448, 16480) bytes on"),
+    ("sQ", {"tma_swizzle": "64"}, "TMA boxes of swizzle 128 B, not 64"),
+    ("sQ", {"box": "row"}, "boxes of 64 k, one swizzle's width, not 128"),
+    ("epilogue", {"tma_swizzle": "none"}, "a store without a swizzle; TMA boxes of swizzle 64 B, not 0"),
+    ("ldsm", {"trans": "wrong"}, "ldmatrix without .trans"),
+    ("ldsm", {"trans": "wrong", "operand": "B_trans"}, "ldmatrix with .trans"),
+    ("ldsm", {"matrices": "exchanged"}, "matrices 1 and 2 are exchanged"),
+    ("ldsm", {"read_swizzle": "forgotten"}, "lanes that point where the writer has the rows"),
+    ("sP", {"store": "tiled_copy_c"}, "as make_tiled_copy_D makes it from the load"),
+    ("sP", {"store": "composition_raw"}, "make_cotiled_copy takes those"),
+    ("sP", {"write_swizzle": "none"}, "a store that swizzles byte addresses by S<3,4,3>"),
+    ("sP90", {"store": "stmatrix", "write_swizzle": "none"}, "a store that swizzles byte addresses by S<3,4,3>"),
+    ("tP", {"store": "16x256b.x2"}, "a store by tcgen05.st.32x32b.x32, which is the load's pair"),
+    ("tP", {"load": "16x256b.x4"}, "a store by tcgen05.st.16x128b.x4, which is the load's pair"),
+    ("oRescale", {"load": "16x256b.x4"}, "a load by tcgen05.ld.32x32b.x32, which is the store's pair"),
+    ("oRescale", {"store": "16x64b.x16"}, "a store by tcgen05.st.32x32b.x32, which is the load's pair"),
+]
+
+
+def question(h: Handoff) -> Question:
+    return Question(h.tile, h.writer, h.reader, h.live, h.around)
+
+
+@pytest.mark.parametrize(("name", "settings", "text"), OFFERED, ids=str)
+def test_the_cure_of_a_planted_fault_is_offered(name: str, settings: dict[str, Any], text: str) -> None:
+    last = ll.verify(CATALOGUE[name](**settings)).explanation[-1]
+    assert last.startswith(("what would be right: ", "any of these cures it: ")) and text in last
+
+
+def test_a_cure_done_by_hand_proves() -> None:
+    """Each offered descriptor is the one that a right setting has."""
+    for name in ("sQ", "sK", "sV"):
+        right = CATALOGUE[name]().reader.given
+        for settings in ({"descriptor": "swapped"}, {"descriptor": "units"}, {"k_step": "always_32_bytes"}):
+            q = question(CATALOGUE[name](**settings))
+            claims = decide(q)
+            readers = [c.reader for c in _candidates(q) if c.reader and _left(decide(c.applied(q)), claims) is not None]
+            found = [(r.given["desc"], tuple(r.given["starts_bytes"]), r.given["major"]) for r in readers]
+            assert (right["desc"], tuple(right["starts_bytes"]), right["major"]) in found, (name, settings)
+
+
+def test_what_does_not_prove_is_not_offered() -> None:
+    """Two rows that share a place: no descriptor can tell them apart."""
+    P = ll.Tile("P", m=128, k=64, bits=16)
+    s = ll.smem("(128,64):(64,1)", over=P)
+    writer = ll.store("(128,64):(1,128)", s, bits=16, offsets="((2,64),64):((0,128),1)")
+    desc = ll.SmemDescriptor(start=0, lbo=0, sbo=512, swizzle=128)
+    h = ll.Handoff(P, writer=writer, reader=ll.umma_a(desc, P, starts_bytes=[0, 32, 64, 96]))
+    verdict, q = ll.verify(h), question(h)
+    assert verdict.verdict == "refuted" and len(list(_candidates(q))) > 4
+    writers = [c for c in _candidates(q) if c.writer]
+    assert all("descriptor" not in line and "sbo=" not in line for line in cures(q, verdict.claims))
+    assert writers  # the owner's own coordinates, with and without the swizzle, are tried
+
+
+def test_a_cure_leaves_no_new_fault() -> None:
+    """A change that proves `placed` and breaks a rule that held is none."""
+    wrong = question(CATALOGUE["sQ"](descriptor="units"))
+    off = question(CATALOGUE["sQ"](tma_swizzle="64"))
+    assert _left(decide(off), decide(wrong)) is None
+    right = decide(question(CATALOGUE["sQ"]()))
+    assert _left(right, decide(wrong)) == 0
+
+
+def at_base(swizzles: Any, base: int, base_offset: int, reader: Any = None) -> Handoff:
+    P = ll.Tile("P", m=128, k=64, bits=16)
+    layout = "S<3,4,3> o 0 o (128,64):(64,1)"
+    s = ll.smem(layout, over=P, base_bytes=base, align_bytes=1024, swizzles=swizzles)
+    desc = ll.SmemDescriptor(start=base, lbo=0, sbo=1024, swizzle=128, base_offset=base_offset)
+    by_descriptor = ll.umma_a(desc, P, starts_bytes=[0, 32, 64, 96])
+    owner = "(128,64):(1,128)"
+    return ll.Handoff(P, writer=ll.store(owner, s, bits=16), reader=reader(P) if reader else by_descriptor)
+
+
+def last(h: Handoff) -> str:
+    return ll.verify(h).explanation[-1]
+
+
+def test_a_base_is_cured_by_what_the_sides_can_do() -> None:
+    assert last(at_base("addresses", 128, 1)) == "what would be right: a descriptor base offset of 0, not 1"
+    assert "a descriptor base offset of (base >> 7) & 7 = 1, not 2" in last(at_base("offsets", 128, 2))
+    assert "aligned" not in last(at_base("offsets", 128, 2))  # at base 0 too the offset of 2 is wrong
+    three = last(at_base("offsets", 128, 0))
+    for cure in ("a base aligned to 1024 bytes (0 or 1024)", "swizzling absolute addresses", "base offset of (base >> 7) & 7 = 1, not 0"):
+        assert cure in three
+
+
+def test_a_reader_without_a_descriptor_is_offered_none() -> None:
+    layout = "S<3,4,3> o 0 o (128,64):(64,1)"
+    for reader in (
+        lambda P: ll.declared(layout, P, base_bytes=128, align_bytes=1024),
+        lambda P: ll.tma_store(P, box={"k": 64, "m": 128}, swizzle=128, starts_bytes=[128]),
+    ):
+        text = last(at_base("offsets", 128, 0, reader))
+        assert text == "what would be right: swizzling absolute addresses, which the reader swizzles"
+
+
+def test_swizzles_of_two_bases_are_both_named() -> None:
+    first = ll.verify(at_base("offsets", 128, 2)).explanation[0]
+    assert first == "a base: the writer swizzles offsets from byte 128, the reader from byte 256"
