@@ -10,10 +10,10 @@
 | 8    | MMA | `q_full`, `k_full`, `v_full`, `p_full`, `o_ready` | `qk_done`, `pv_done`, by commit |
 | 9    | load | `qk_done` (K and Q are free), `pv_done` (V is free) | `q_full`, `k_full`, `v_full`, by TMA |
 
-A *step* is one KV tile; steps are counted through all the Q tiles that a CTA works on. K, V, S and the row factors have
-two slots, so step i uses slot i % 2 and waits for phase (i // 2) % 2. While the softmax warps work on S of step i, the
-MMA warp already fills S of step i + 1; P of step i lies in S's own columns (`p="tmem"`), which step i + 2 fills again,
-so the MMA warp waits for `pv_done` of step i before that.
+A *step* is one KV tile; steps are counted through all the Q tiles that a CTA works on. K, V and S have two slots, so
+step i uses slot i % 2 and waits for phase (i // 2) % 2; so have the row factors, counted without each tile's first.
+While the softmax warps work on S of step i, the MMA warp already fills S of step i + 1; P of step i lies in S's own
+columns (`p="tmem"`), which step i + 2 fills again, so the MMA warp waits for `pv_done` of step i before that.
 
 Names follow CuTe's habit: `mQ` is a global tensor, `gQ` a tile of it, `sQ` shared memory, `tStS` tensor memory, `rS`
 registers; `tTMEM_LOADcS` is the coordinate tensor partitioned by the TMEM load.

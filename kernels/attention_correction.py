@@ -20,7 +20,7 @@ from cutlass.utils.gemm.sm100 import (
 )
 
 from layoutlab.kernels.attention_config import ROWS, SLOTS
-from layoutlab.kernels.attention_tiles import Barriers, Problem, QTile, q_tile, wait_slot
+from layoutlab.kernels.attention_tiles import Barriers, Problem, QTile, factor_number, q_tile, wait_slot
 
 if TYPE_CHECKING:
     from layoutlab.kernels.attention import Attention
@@ -49,16 +49,17 @@ def correct_and_store(
     tile = cute.arch.block_idx()[0]
     while tile < problem.tiles:
         at = q_tile(kernel.config, problem, tile)
-        for i in cutlass.range(at.kv_tiles, unroll=1):
-            wait_slot(barriers.scale_full, step)
-            if i > 0:
-                factor = sScale[thread, step % SLOTS]
-                wait_slot(barriers.pv_done, step - 1)
-                tcgen05_fence("after_thread_sync")
-                if cute.arch.vote_any_sync(factor != 1.0):
-                    rescale(kernel, thread, tOtO, factor)
-                tcgen05_fence("before_thread_sync")
-                cute.arch.mbarrier_arrive(barriers.o_ready)
+        step += 1  # a tile's first step finds nothing in O to rescale
+        for _ in cutlass.range(at.kv_tiles - 1, unroll=1):
+            number = factor_number(step, done)
+            wait_slot(barriers.scale_full, number)
+            factor = sScale[thread, number % SLOTS]
+            wait_slot(barriers.pv_done, step - 1)
+            tcgen05_fence("after_thread_sync")
+            if cute.arch.vote_any_sync(factor != 1.0):
+                rescale(kernel, thread, tOtO, factor)
+            tcgen05_fence("before_thread_sync")
+            cute.arch.mbarrier_arrive(barriers.o_ready)
             step += 1
 
         wait_slot(barriers.sum_full, done)

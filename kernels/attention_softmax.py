@@ -18,7 +18,7 @@ from cutlass.experimental.primitives import tcgen05_fence
 from cutlass.utils import blackwell_helpers as sm100
 
 from layoutlab.kernels.attention_config import ROWS, SLOTS
-from layoutlab.kernels.attention_tiles import Barriers, Problem, q_tile, visible_keys, wait_slot
+from layoutlab.kernels.attention_tiles import Barriers, Problem, factor_number, q_tile, visible_keys, wait_slot
 from layoutlab.kernels.p_handoff import as_accumulator, as_matrix, outer_of, owner_layout, with_outer
 
 if TYPE_CHECKING:
@@ -93,8 +93,10 @@ def softmax(
             factor = cute.math.exp2((old_max - used_max) * scale_log2, fastmath=True)
             if row_max == old_max:
                 factor = Float32(1.0)
-            sScale[thread, slot] = factor
-            cute.arch.mbarrier_arrive(barriers.scale_full + slot)
+            if i > 0:
+                factor_slot = factor_number(step, done) % SLOTS
+                sScale[thread, factor_slot] = factor
+                cute.arch.mbarrier_arrive(barriers.scale_full + factor_slot)
 
             rS.store(cute.math.exp2(rS.load() * scale_log2 - used_max * scale_log2, fastmath=True))
             row_sum = row_sum * factor + rS.load().reduce(cute.ReductionOp.ADD, Float32(0.0), 0)

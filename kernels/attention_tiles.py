@@ -20,7 +20,7 @@ class Barriers:
     k_full: cute.Pointer  # 2: K has landed
     v_full: cute.Pointer  # 2: V has landed
     qk_done: cute.Pointer  # 2: S is in TMEM, and K is free
-    scale_full: cute.Pointer  # 2: the factors by which O must be rescaled are in sScale
+    scale_full: cute.Pointer  # 2: the factors by which O must be rescaled are in sScale; none for a tile's first step
     p_full: cute.Pointer  # 2: S has been read and P written
     o_ready: cute.Pointer  # 1: O is rescaled for the step, or at a tile's first step, free
     pv_done: cute.Pointer  # 2: O holds the step, and V and P are free
@@ -96,6 +96,16 @@ def start_barriers(barriers: Barriers):
 def wait_slot(barrier: cute.Pointer, step: Int32) -> None:
     """Waits until the step's use of its slot is complete."""
     cute.arch.mbarrier_wait(barrier + step % SLOTS, step // SLOTS % 2)
+
+
+def factor_number(step: Int32, done: Int32) -> Int32:
+    """Which use of sScale a step makes after `done` tiles: a tile's first step makes none.
+
+    O is free for that step before its factors are there, so if it had any, nothing would keep the softmax warps from
+    completing the slot's next phase too while the correction warps still store the tile before, and these would then
+    wait for a parity that has come and gone.
+    """
+    return step - done - 1
 
 
 @cute.jit

@@ -52,13 +52,17 @@ class Waits:
         return wait_slot
 
 
-@pytest.fixture(scope="module")
-def inputs():
+def rising_inputs():
     """Two Q tiles for one CTA and four KV tiles, whose row maxima grow, so that O is rescaled."""
     q, k, v = random_inputs(1, 256, 512, 1, 1, 64, seed=1)
     k = k * np.linspace(0.5, 2.0, 512, dtype=np.float32)[:, None, None]
     q, k, v = (x.astype(ml_dtypes.bfloat16) for x in (q, k, v))
     return q, k, v, reference(q, k, v, 0.125)
+
+
+@pytest.fixture(scope="module")
+def inputs():
+    return rising_inputs()
 
 
 def right(compiled, config, inputs, schedule, seed):
