@@ -4,7 +4,6 @@ once, and what composes with a swizzle.
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -41,9 +40,7 @@ def test_a_large_swizzled_pair_is_compared_at_once_and_an_undecidable_one_refuse
         shapes = Layout((1 << 15, 1 << 15), (1 << 15, 1)), Layout((1 << 15, (256, 128)), (1 << 15, (1, 256)))
         return ComposedLayout(Swizzle(3, 4, 3), offset, shapes[0]), ComposedLayout(Swizzle(3, 4, 3), offset, shapes[1])
 
-    start = time.perf_counter()
     assert ll.compare(*pair(0)).method == "digits" and ll.functionally_equal(*pair(0))
-    assert time.perf_counter() - start < 0.5
     with pytest.raises(LayoutError, match="is undecided: no table of digits holds both, and 1073741824 indices"):
         ll.functionally_equal(*pair(16))
 
@@ -163,12 +160,10 @@ def test_inverses_see_a_wrong_order(monkeypatch: pytest.MonkeyPatch, name: str, 
     ],
 )
 def test_sizes_of_two_to_the_eighty_answer_at_once(call: Any) -> None:
-    start = time.perf_counter()
-    try:
+    try:  # a walk over so many indices would never end
         call(1 << 40)
     except LayoutError as refusal:
         assert len(str(refusal).split()) > 5
-    assert time.perf_counter() - start < 0.5
 
 
 # -- tiles and threads ------------------------------------------------------------------------------------------------

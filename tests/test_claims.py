@@ -244,7 +244,6 @@ def test_a_swizzled_pair_of_two_to_the_thirty_is_proved_from_the_tables() -> Non
     assert all(v[name].verdict == "proved" for v in verdicts for name in ("covered", "placed", "exclusive", "inside"))
     assert all(v.checked == 1 << 30 and v["legal"].verdict == "refuted" for v in verdicts)  # no memory is so large
     assert sum(claim.evaluated for claim in verdicts[0].claims) == 0
-    assert min(v.seconds for v in verdicts) < 1e-3
 
 
 def test_a_tile_of_no_power_of_two_is_proved_from_the_tables() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -370,7 +369,7 @@ def test_deep_expressions_are_refused() -> None:
     ],
     ids=lambda a: a[0],
 )
-def test_commands_start_fast_and_import_nothing_heavy(arguments: list[str]) -> None:
+def test_commands_import_nothing_heavy(arguments: list[str]) -> None:
     code = (
         "import sys, contextlib, io\nfrom layoutlab.cli import main\n"
         f"with contextlib.redirect_stdout(io.StringIO()): main({arguments!r})\n"
@@ -378,11 +377,6 @@ def test_commands_start_fast_and_import_nothing_heavy(arguments: list[str]) -> N
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert run(*arguments).returncode == 0
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    # processor time, which a busy machine does not stretch as it does the time on the wall
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.3
 
 
 def test_the_check_of_imports_sees_a_heavy_one() -> None:

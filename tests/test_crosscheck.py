@@ -621,3 +621,19 @@ def test_what_results_cannot_show_is_not_agreed_on() -> None:
     ]
     with pytest.raises(LayoutError, match="that legal is refuted cannot be seen in what the tensor core got"):
         sp90_module.replay(model, dataclasses.replace(verify(model), claims=tuple(claims)))
+
+
+def test_what_is_said_of_the_device_is_about_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A driver that is not found is one plain sentence, whatever the library adds to it."""
+
+    def noisy() -> Any:
+        raise Unavailable("there is no CUDA device here: a library's manual") from RuntimeError("a library's manual")
+
+    monkeypatch.setattr(device, "Device", noisy)
+    plain = "there is no CUDA device here: no NVIDIA driver was found"
+    for name in ("sQ", "tP"):
+        told = {w.name: w for w in crosscheck(CATALOGUE[name](), ["device"]).witnesses}
+        assert told["device"].why.startswith(plain) and "manual" not in told["device"].why
+    assert device.missing() == plain
+    monkeypatch.setattr(device, "Device", found((9, 0)))
+    assert "there is a device here" in str(crosscheck(CATALOGUE["tP"](), ["device"]))

@@ -87,7 +87,7 @@ def test_the_command_writes_the_graph_and_its_rendering(tmp_path: Path, capsys: 
     assert (tmp_path / "other.svg").read_text() == (tmp_path / "sP.svg").read_text()
     assert main(["draw", "sP", "--format", "dot"]) == 0
     assert capsys.readouterr().out == (tmp_path / "sP.gv").read_text()
-    assert main(["draw", "sP", "--graph", "-o", str(tmp_path / "sP.html")]) == 1
+    assert main(["draw", "sP", "--graph", "-o", str(tmp_path / "sP.html")]) == 2
     assert "gv, dot or svg" in capsys.readouterr().err
 
 
@@ -175,9 +175,9 @@ def test_an_element_of_o_through_the_attention_kernel(capsys: pytest.CaptureFixt
     assert lines[-1].endswith("the TMA store → global memory")
     assert main(["draw", "attention", "--set", "p=smem", "--element", "P[5,17]"]) == 0
     assert f"byte {swizzled(5 * 128 + 34)}, bank" in capsys.readouterr().out
-    assert main(["draw", "attention", "--set", "p=rmem", "--element", "P[5,17]"]) == 1
+    assert main(["draw", "attention", "--set", "p=rmem", "--element", "P[5,17]"]) == 2
     assert "p=rmem is not one of tmem, smem" in capsys.readouterr().err
-    assert main(["draw", "attention"]) == 1
+    assert main(["draw", "attention"]) == 2
     assert "-o FILE.gv draws their graph" in capsys.readouterr().err
 
 
@@ -200,5 +200,5 @@ def test_the_command_tells_a_journey(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "T5 V17 of warp 0 → byte 754, bank 28 → the PV MMA, step 1" in capsys.readouterr().out
     assert main(["draw", "sP", "--element", "P[5,17]", "-o", str(tmp_path / "way.svg")]) == 0
     assert "byte 754" in (tmp_path / "way.svg").read_text()
-    assert main(["draw", "sP", "--element", "P[5,17]", "-o", str(tmp_path / "way.html")]) == 1
+    assert main(["draw", "sP", "--element", "P[5,17]", "-o", str(tmp_path / "way.html")]) == 2
     assert "txt, gv, dot or svg" in capsys.readouterr().err

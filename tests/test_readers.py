@@ -95,6 +95,7 @@ def test_a_wrong_stride_of_the_descriptor_is_named() -> None:
     assert verdict.explanation == (
         "a stride: m is written as 128:128 and read as (8,16):(128,512) bytes, "
         "steps of 8 and more along m go 2 times as far",
+        "what would be right: sbo=1024, not 512",
     )
 
 

@@ -94,8 +94,8 @@ def test_a_base_that_no_descriptor_can_hold_is_refused() -> None:
         sP(base=8)
 
 
-def test_the_proof_takes_less_than_a_millisecond() -> None:
-    assert min(verify(sP()).seconds for _ in range(20)) < 1e-3
+def test_the_proof_computes_no_points() -> None:
+    assert sum(claim.evaluated for claim in verify(sP()).claims) == 0
 
 
 def test_the_composition_route_is_the_composition() -> None:

@@ -73,9 +73,9 @@ def test_public_layouts() -> None:
             assert str(h.writer.storage) == f"columns {first} to {first + 63}"
 
 
-def test_a_proof_takes_well_under_a_second_and_computes_no_points() -> None:
+def test_a_proof_computes_no_points() -> None:
     verdict = ll.verify(tP())
-    assert sum(claim.evaluated for claim in verdict.claims) == 0 and verdict.seconds < 0.5
+    assert sum(claim.evaluated for claim in verdict.claims) == 0
 
 
 # -- planted faults ---------------------------------------------------------------------------------------------------

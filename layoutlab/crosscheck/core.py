@@ -158,9 +158,10 @@ def _testimony(
 
 
 def _no_kernel(name: str, handoff: str) -> str:
-    """Why a witness has nothing to ask about a handoff that no kernel makes."""
-    what = {"trace": "traced", "replay": "replayed", "device": "run on a device"}[name]
-    return f"no kernel is known that hands {handoff} over and could be {what}"
+    """Why a witness has nothing to ask about a handoff that no kernel makes; of the device, whether there is one."""
+    if name == "device":
+        return f"{device.absent() or 'there is a device here'}, and no kernel is known that hands {handoff} over on one"
+    return f"no kernel is known that hands {handoff} over and could be {name}{'d' if name == 'trace' else 'ed'}"
 
 
 def _none_yet(name: str, handoff: str) -> str:

@@ -27,8 +27,10 @@ def absent() -> str | None:
 
 
 def _plainly(reason: Unavailable) -> str:
-    """What is absent, without what the driver's library said of it: only its first sentence, on one line."""
-    return str(reason).split("\n")[0].split(". ")[0]
+    """What is absent, without what a library that looked for the driver says of itself."""
+    if isinstance(reason.__cause__, RuntimeError):  # cuda-python's own, where it finds none
+        return "there is no CUDA device here: no NVIDIA driver was found"
+    return str(reason)
 
 
 def capability_missing(wanted: tuple[int, int], code: str) -> str | None:

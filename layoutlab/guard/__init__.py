@@ -10,7 +10,7 @@
 ['row: the same function in another notation: was (4,2):(1,4), is 8:1']
 >>> guard.check("row", "(4,2):(2,1)")
 Traceback (most recent call last):
-layoutlab.handoff.verdict.Refuted: row is not the function that its golden keeps (...row.txt)
+layoutlab.Refuted: row is not the function that its golden keeps (...row.txt)
   layout: other order: index 1 (1,0) was 1, is 2; 6 of 8 moved
 ...
 """

@@ -3,7 +3,7 @@
 >>> assert_injective("(4,2):(1,4)")
 >>> assert_injective("(4,2):(1,0)")
 Traceback (most recent call last):
-layoutlab.handoff.verdict.Refuted: (4,2):(1,0) is not injective: index 0 (0,0) and index 4 (0,1) both give 0
+layoutlab.Refuted: (4,2):(1,0) is not injective: index 0 (0,0) and index 4 (0,1) both give 0
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def assert_covers(what: Any, size: Any = None) -> None:
     >>> assert_covers("(4,2):(1,4)", 8)
     >>> assert_covers("(4,2):(1,8)", (4, 4))
     Traceback (most recent call last):
-    layoutlab.handoff.verdict.Refuted: (4,2):(1,8) does not cover 0..15: 8 of 16 places are taken, the first missed is 4
+    layoutlab.Refuted: (4,2):(1,8) does not cover 0..15: 8 of 16 places are taken, the first missed is 4
 
     `size` is a number or a shape; by default the layout's own number of indices. A place outside of the range is
     refused too.
@@ -83,7 +83,7 @@ def assert_same_function(a: Any, b: Any) -> None:
     >>> assert_same_function("(4,2):(1,4)", "8:1")
     >>> assert_same_function("(8,8):(8,1)", "S<1,0,3> o 0 o (8,8):(8,1)")
     Traceback (most recent call last):
-    layoutlab.handoff.verdict.Refuted: (8,8):(8,1) and S<1,0,3> o 0 o (8,8):(8,1) are different functions
+    layoutlab.Refuted: (8,8):(8,1) and S<1,0,3> o 0 o (8,8):(8,1) are different functions
       layout: other swizzle: index 1 (1,0) was 8, is 9; 32 of 64 moved
     """
     __tracebackhide__ = True
@@ -103,7 +103,7 @@ def assert_conflict_free(what: Any, bits: int | None = None) -> None:
     >>> assert_conflict_free(tile("(32,32):(1,32)"))
     >>> assert_conflict_free(tile("(32,32):(32,1)"))
     Traceback (most recent call last):
-    layoutlab.handoff.verdict.Refuted: P: the store of V0 takes 32 wavefronts, 1 is the least: lanes 0-31: 32 ...
+    layoutlab.Refuted: P: the store of V0 takes 32 wavefronts, 1 is the least: lanes 0-31: 32 ...
 
     `bits` is the width of a store, by default the writer's own. Takes a handoff, its case, its function or its writer.
     """

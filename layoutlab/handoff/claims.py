@@ -107,12 +107,16 @@ class Question:
         return f"{self.writer.owner.named(index)} ({_spoken(self.coordinate(index))})"
 
     def wrote(self, index: Mapping[str, int]) -> Location:
-        return Location(self.writer.space, _ints(self.write.at(**index)))
+        return Location(self.writer.space, self._of_block(_ints(self.write.at(**index))))
+
+    def _of_block(self, outputs: dict[str, int]) -> dict[str, int]:
+        """A place, its thread counted in the block as everywhere in a report, where registers are the memory."""
+        return {name: n + self.writer.owner.first_thread * (name == "thread") for name, n in outputs.items()}
 
     def reads(self, coordinate: Mapping[str, int]) -> Location | None:
         if any(not 0 <= coordinate[a] < e for a, e in self.tile.extents.items()):
             return None
-        return self.reader.location(_ints(self.reader.read.at(**coordinate)))
+        return self.reader.location(self._of_block(_ints(self.reader.read.at(**coordinate))))
 
     def witness(self, index: Mapping[str, int], message: str) -> Witness:
         coordinate, owner = self.coordinate(index), self.writer.owner

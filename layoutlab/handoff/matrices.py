@@ -65,7 +65,7 @@ def _placed(storage: Smem, owner: Owner, rows: Owner, count: int, trans: bool, n
     return storage.places.after(rows.places.after(asked)).added(strided_places(along, "bit"))
 
 
-def _rules(storage: Smem, rows: Owner, name: str) -> list[Rule]:
+def _rules(storage: Smem, rows: Owner, name: str, first_thread: int) -> list[Rule]:
     """The addresses that lanes give are multiples of 16, and each row lies together there."""
     from layoutlab.arbiter import first_where
 
@@ -76,7 +76,7 @@ def _rules(storage: Smem, rows: Owner, name: str) -> list[Rule]:
     fault = None
     if found:
         byte = storage.places.at(**rows.places.at(**found))["bit"] // 8
-        fault = f"T{found['t']} gives {name} the address {byte}, which 16 does not divide"
+        fault = f"T{found['t'] + first_thread} gives {name} the address {byte}, which 16 does not divide"
     return [Rule(f"{name}'s addresses are multiples of 16 bytes", fault)]
 
 
@@ -101,7 +101,7 @@ def ldmatrix(storage: Smem, fragment: Owner, *, rows: Any, count: int = 4, trans
     flag = ", trans=True" if trans else ""
     code = f'll.ldmatrix({storage.name}, {fragment.code}, rows="{pointed}", count={count}{flag})'
     read = places.after(inverse(fragment.places))
-    rules = lambda: [*storage.rules(), *_rules(storage, pointed, name)]  # noqa: E731
+    rules = lambda: [*storage.rules(), *_rules(storage, pointed, name, fragment.first_thread)]  # noqa: E731
     at = storage.places.after(pointed.places)
     op = f"ldmatrix.x{count}"
     given = {"storage": storage, "fragment": fragment, "rows": pointed, "count": count, "trans": trans}
@@ -127,7 +127,7 @@ def stmatrix(owner: Owner, storage: Smem, *, rows: Any, count: int = 4, trans: b
     flag = ", trans=True" if trans else ""
     code = f'll.stmatrix(owner, {storage.name}, rows="{pointed}", count={count}{flag})'
     route = f"to rows at {pointed}"
-    rules = lambda: [*owner.rules(), *_rules(storage, pointed, name)]  # noqa: E731
+    rules = lambda: [*owner.rules(), *_rules(storage, pointed, name, owner.first_thread)]  # noqa: E731
     held = Owner(owner.tile, owner.places, owner.layout, owner.source, owner.code, owner.first_thread, rules, owner.who)
     unit = f"{name}.x{count}"
     at = storage.places.after(pointed.places)

@@ -28,9 +28,14 @@ def read_layout(value: Any, what: str) -> Layout | ComposedLayout:
         raise LayoutError(f"{what}: {error}") from error
 
 
+def is_copy(value: Any) -> bool:
+    """Whether a slot was given a tiled copy, printed or live, be it whole or not."""
+    return not isinstance(value, (Layout, ComposedLayout)) and str(value).lstrip().startswith("Tiled Copy")
+
+
 def read_copy(value: Any) -> TiledCopy | None:
     """The tiled copy that a slot was given, printed or live; None where it is something else."""
-    if isinstance(value, (Layout, ComposedLayout)) or not str(value).lstrip().startswith("Tiled Copy"):
+    if not is_copy(value):
         return None
     from layoutlab.text import TiledCopy, parse
 

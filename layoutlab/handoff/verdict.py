@@ -17,6 +17,8 @@ WORD_BITS = 32
 class Refuted(AssertionError):
     """A handoff was asserted to be right, and a claim of it is refuted or not decided; the text is the witness's."""
 
+    __module__ = "layoutlab"  # its public name, short enough that pytest's summary has room for the witness
+
 
 @dataclass(frozen=True)
 class Location:

@@ -20,7 +20,7 @@ from layoutlab.atoms.mma import wgmma
 from layoutlab.atoms.tmem import LANES, WARP_LANES, WORD_BITS, TmemAtom
 from layoutlab.digits import ONE
 from layoutlab.errors import LayoutError
-from layoutlab.handoff.notation import read_copy, read_layout
+from layoutlab.handoff.notation import is_copy, read_copy, read_layout
 from layoutlab.handoff.places import Places, strided_places
 from layoutlab.handoff.rule import Rule
 from layoutlab.handoff.storage import Smem, Tmem
@@ -128,7 +128,7 @@ def owned(layout: Any, tile: Tile, *, first_thread: int = 0) -> Owner:
 
     Takes a layout of two modes, the text of one, or a live DSL object. Raises LayoutError for anything else.
     """
-    if read_copy(layout):
+    if is_copy(layout):
         raise LayoutError(
             f"owner of {tile.name}: this is a tiled copy, which says where a store puts values, not who holds them: "
             f"give it as through=, store(tcgen05_ld(...).over({tile.name}), s{tile.name}, bits=..., through=copy)"
