@@ -17,6 +17,7 @@ from layoutlab.arbiter import _range
 from layoutlab.cli import main
 from layoutlab.handoff import gmem, tma_store, tma_write, tmem, umma_a_tmem
 from layoutlab.handoff.report import cost_line, store_wavefronts
+from layoutlab.handoff.verdict import Claim, Witness
 
 STAGED = Tile("P", m=64, k=8, stage=1, bits=16)
 
@@ -25,13 +26,18 @@ def staged() -> Any:
     return smem("(64,8,1):(8,1,512)", over=STAGED, align_bytes=1024)
 
 
+def _witness(claim: Claim) -> Witness:
+    assert claim.witness is not None
+    return claim.witness
+
+
 # -- outside of the tile ----------------------------------------------------------------------------------------------
 
 
 def test_a_copy_that_leaves_the_tile_is_outside() -> None:
     twice = store("(64,(8,2)):(1,(64,0))", staged(), bits=16, through="(64,(8,2)):(1,(64,512))")
     verdict = verify(Handoff(STAGED, writer=twice, reader=staged()))
-    assert verdict["inside"].witness.message == (
+    assert _witness(verdict["inside"]).message == (
         "T0 V8 (m=0, k=0, stage=0) goes to (m=0, k=0, stage=1), outside of the tile: stage ends at 0"
     )
     assert verdict["placed"].verdict == "refuted"  # stage 1 is 512 elements on, not in stage 0
@@ -81,7 +87,7 @@ def test_covered_compares_bits_and_not_starts() -> None:
     one_on = declared("(8,64):(64,1)", P, base_bytes=1)
     covered = verify(Handoff(P, writer=store("(8,64):(1,8)", s, bits=16), reader=one_on))["covered"]
     assert covered.method == "enumeration"
-    assert covered.witness.coordinate == {"m": 7, "k": 63}  # of all others both halves are written
+    assert _witness(covered).coordinate == {"m": 7, "k": 63}  # of all others both halves are written
 
 
 # -- what memories take -----------------------------------------------------------------------------------------------
@@ -92,7 +98,7 @@ def test_no_store_is_of_an_odd_width(bits: int) -> None:
     P = Tile("P", m=8, k=64, bits=bits)
     s = smem("(8,64):(64,1)", over=P, align_bytes=1024)
     legal = verify(Handoff(P, writer=store("(8,64):(1,8)", s, bits=bits), reader=s))["legal"]
-    assert f"no store moves {bits} bits" in legal.witness.message
+    assert f"no store moves {bits} bits" in _witness(legal).message
 
 
 def test_a_store_to_tensor_memory_writes_whole_columns() -> None:
@@ -100,7 +106,7 @@ def test_a_store_to_tensor_memory_writes_whole_columns() -> None:
     halves = owned("((32,4,2),32):((1,32,128),256)", P)  # two threads share each column of 32 bits
     writer = store(halves, tmem(over=P), bits=16)
     legal = verify(Handoff(P, writer=writer, reader=umma_a_tmem(P)))["legal"]
-    assert "whole columns of 32 bits, not 16" in legal.witness.message
+    assert "whole columns of 32 bits, not 16" in _witness(legal).message
 
 
 @pytest.mark.parametrize(
@@ -111,7 +117,7 @@ def test_shared_memory_ends(layout: str, base: int, message: str) -> None:
     P = Tile("P", m=32, k=64, bits=16)
     s = smem(layout, over=P, align_bytes=1024, base_bytes=base)
     legal = verify(Handoff(P, writer=store("(32,64):(1,32)", s, bits=16), reader=s))["legal"]
-    assert legal.verdict == "refuted" and message in legal.witness.message
+    assert legal.verdict == "refuted" and message in _witness(legal).message
 
 
 def test_every_warpgroups_descriptor_fits_its_field() -> None:
@@ -183,7 +189,7 @@ def test_a_box_reads_the_tiles_elements_alone() -> None:
     assert dict(reader.read.axes) == {"m": 64, "k": 8}
     s = smem("(64,8):(8,1)", over=O, align_bytes=1024)
     covered = verify(Handoff(O, writer=store("(64,8):(1,64)", s, bits=16), reader=reader))["covered"]
-    assert covered.witness.coordinate == {"m": 16, "k": 0}
+    assert _witness(covered).coordinate == {"m": 16, "k": 0}
 
 
 # -- the report's cost ------------------------------------------------------------------------------------------------
