@@ -78,6 +78,13 @@ def test_a_change_is_found_exactly_where_enumeration_finds_one(a, b, s, t) -> No
         assert f.digest != g.digest
 
 
+def test_two_versions_over_other_digits_are_told_apart() -> None:
+    old = of_layout("f", ComposedLayout(Swizzle(1, 0, 1), 0, Layout((5, 2), (19, 16))))
+    new = of_layout("f", ComposedLayout(Swizzle(2, 1, 2), 0, Layout((2, 5), (14, 8))))
+    found = change_of(old, new)
+    assert found is not None and found.at == 1
+
+
 def test_a_golden_of_a_handoff_at_a_base_that_no_table_holds() -> None:
     golden = Golden("p", subject_of(sP(base=16)))
     assert "swizzled by" in golden.text() or "bit" in golden.text()

@@ -157,16 +157,17 @@ def _kind(old: Function, new: Function) -> str:
 
 def _by_form(old: Function, new: Function) -> str:
     """The kind that the difference of the two tables tells; "" where it tells none."""
+    from layoutlab.digits import aligned
     from layoutlab.handoff.difference import explain, form
 
     kinds = set[str]()
-    for out in old.outputs:
-        try:
-            mine = form(new.table, new.swizzle, new.plus, out)
-            theirs = form(old.table, old.swizzle, old.plus, out)
+    try:
+        now, was = aligned(new.table, old.table)
+        for out in old.outputs:
+            mine, theirs = form(now, new.swizzle, new.plus, out), form(was, old.swizzle, old.plus, out)
             kinds |= {d.kind for d in explain(mine, theirs)}
-        except LayoutError:
-            return ""
+    except LayoutError:
+        return ""
     (only,) = kinds if len(kinds) == 1 else ("",)
     return {"swizzle": OTHER_SWIZZLE, "offset": MOVED}.get(only, "")
 
