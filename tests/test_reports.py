@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np  # before pytester, which takes back what a run in this proce
 import pytest
 
 import layoutlab as ll
-from layoutlab.catalogue import CATALOGUE
+from layoutlab.catalogue import CATALOGUE, sP
 from layoutlab.cli import main
 from layoutlab.handoff.report import cost_line
 
@@ -157,3 +158,21 @@ def test_a_handoff_that_is_not_traced_says_so(capsys: pytest.CaptureFixture[str]
     ):
         assert main(["verify", target]) == 0 and line in capsys.readouterr().out.splitlines()[-1]
         assert main(["verify", target, "--no-trace"]) == 0 and "trace:" not in capsys.readouterr().out
+
+
+def test_the_places_that_are_counted_are_the_writers_own() -> None:
+    from layoutlab.handoff.report import bits_of
+
+    compared = 0
+    for settings in (
+        {},
+        {"write_swizzle": "none"},
+        {"store": "composition", "base": 48},
+        {"write_swizzle": "relative"},
+    ):
+        write = sP(**settings).writer.write
+        bit = bits_of(write)
+        for t, v in itertools.product(range(0, 128, 7), range(0, 128, 5)):
+            assert bit(t, v) == write.at(t=t, v=v)["bit"]
+            compared += 1
+    assert compared == 4 * 19 * 26

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.core import Handoff
+from layoutlab.handoff.places import Places
 from layoutlab.handoff.storage import HARDWARE_PERIOD_BYTES, Smem
 from layoutlab.handoff.verdict import Claim, Verdict
 from layoutlab.handoff.writer import Writer
@@ -154,11 +156,34 @@ def store_wavefronts(writer: Writer, store_bits: int | None = None, warp: int = 
     count = bits // writer.tile.bits
     if bits % 8 or not count or writer.write.axes["t"] < WARP:
         raise LayoutError(f"a warp of 32 threads stores whole bytes, not {bits} bits each")
-    found = []
+    found, bit = list[int](), bits_of(writer.write)
     for v in range(0, writer.write.axes["v"] - count + 1, count):
-        starts = [int(writer.write.at(t=t, v=v)["bit"]) // 8 for t in range(WARP * warp, WARP * (warp + 1))]
+        starts = [bit(t, v) // 8 for t in range(WARP * warp, WARP * (warp + 1))]
         found.append(wavefronts(starts, bits // 8, "store"))
     return found
+
+
+def bits_of(write: Places) -> Callable[[int, int], int]:
+    """(t, v) -> bit, with each axis walked once where the function before its swizzle is a sum over the two.
+
+    >>> from layoutlab.handoff import Tile, smem, store
+    >>> P = Tile("P", m=128, k=64, bits=16)
+    >>> write = store("(128,64):(1,128)", smem("S<3,4,3> o 0 o (128,64):(64,1)", over=P), bits=128).write
+    >>> bits_of(write)(1, 8), write.at(t=1, v=8)
+    (1024, {'bit': 1024})
+    """
+    plain, swizzle = (write.before, write.swizzle) if write.before and write.swizzle else (write, None)
+    try:
+        apart = all(len(term) <= 1 for term in plain.table.rows["bit"])
+    except LayoutError:
+        apart = False
+    if not apart:
+        return lambda t, v: int(write.at(t=t, v=v)["bit"])
+    by_thread = [int(plain.at(t=t, v=0)["bit"]) for t in range(write.axes["t"])]
+    by_value = [int(plain.at(t=0, v=v)["bit"]) - by_thread[0] for v in range(write.axes["v"])]
+    if swizzle is None:
+        return lambda t, v: by_thread[t] + by_value[v]
+    return lambda t, v: int(swizzle(by_thread[t] + by_value[v])) + write.plus
 
 
 def as_json(verdict: Verdict) -> dict[str, Any]:
