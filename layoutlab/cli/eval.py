@@ -33,6 +33,7 @@ def add(subparsers: Any) -> None:
     )
     parser.add_argument("expression", nargs="?", help="such as 'coalesce((2,(1,6)):(1,(6,2)))'")
     parser.add_argument("--style", choices=["dsl", "c++", "pycute"], help="print the result as this one prints it")
+    parser.add_argument("--formula", action="store_true", help="print a layout as a formula of its modes i, j, k ...")
     parser.add_argument("--list", action="store_true", help="list the functions")
 
 
@@ -50,7 +51,8 @@ def run(args: Any) -> int:
         raise LayoutError("eval needs an expression; layoutlab eval --list lists the functions")
     expression = read(args.expression)
     try:
-        print(_shown(expression.value(), args.style))
+        value = expression.value()
+        print(_formula(value) if args.formula else _shown(value, args.style))
         if (swizzle := unit_assumed(expression)) is not None:
             print(
                 f"layoutlab: note: {swizzle} does not say what it counts and was taken to count what its layout does, "
@@ -63,6 +65,17 @@ def run(args: Any) -> int:
         print(f"layoutlab: {e}", file=sys.stderr)
         return 1
     return 0
+
+
+def _formula(value: Any) -> str:
+    from layoutlab.formula import formula, of_layout
+    from layoutlab.layout import Layout
+    from layoutlab.swizzle import ComposedLayout
+
+    if not isinstance(value, (Layout, ComposedLayout)):
+        raise LayoutError(f"{value} is no layout: --formula prints the location that a layout gives")
+    m, out = of_layout(value)
+    return f"{value}   ({', '.join(m.axes)}) -> {formula(m, out)}"
 
 
 def _shown(value: Any, style: Any) -> str:
