@@ -58,6 +58,7 @@ SLOW_AND_DROPPED = [
     ("mma", "tmem", ("main", "qk_done", 1)),  # load: K's slot is free
     ("mma", "tmem", ("main", "pv_done", 0)),  # load: V's slot is free
     ("mma", "smem", ("softmax", "pv_done", 0)),  # sP is free
+    ("softmax", "tmem", ("main", "p_full", 0)),  # MMA: P is written
     ("softmax", "tmem", ("correction", "scale_full", 0)),
 ]
 

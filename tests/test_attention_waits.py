@@ -19,7 +19,6 @@ NEEDED = [
     ("tmem", "main", "qk_done", 1),  # load: K's slot is free
     ("tmem", "main", "pv_done", 0),  # load: V's slot is free
     ("tmem", "main", "k_full", 0),
-    ("tmem", "main", "p_full", 0),
     ("tmem", "softmax", "qk_done", 0),
     ("smem", "softmax", "pv_done", 0),  # sP is free
     ("tmem", "correction", "scale_full", 0),
