@@ -40,7 +40,7 @@ def test_a_handoff_is_a_writer_a_buffer_and_a_reader() -> None:
     assert nodes[writer].split("\n") == ["Softmax threads", "threads T0 to T127"]
     assert "sP in shared memory" in nodes[buffer] and "32768 bytes" in nodes[buffer]
     assert nodes[reader] == "the PV MMA"
-    assert stored.split("\n") == ["tcgen05.ld.32x32b.x32", "16-bit stores at the owner's coordinates"]
+    assert stored.split("\n") == ["tcgen05.ld.32x32b.x32, row = lane", "16-bit stores at the owner's coordinates"]
     assert said.split("\n") == ["tcgen05.mma operand A, K-major", "proved"]
 
 
