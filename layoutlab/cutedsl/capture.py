@@ -96,7 +96,7 @@ class _Recorder:
         self.launches: list[Launch] = []
         self.error: Exception | None = None
 
-    def library_get_kernel(self, kernel: int, _library: int, name: int) -> int:
+    def kernel_of_library(self, kernel: int, _library: int, name: int) -> int:
         handle = len(self.kernel_names) + 1
         self.kernel_names[handle] = ctypes.string_at(name).decode()
         ctypes.c_uint64.from_address(kernel).value = handle
@@ -157,7 +157,7 @@ def _callbacks(recorder: _Recorder) -> dict[str, Any]:
         return ctypes.CFUNCTYPE(_INT, *types)(function)
 
     return {
-        "_cudaLibraryGetKernel": bind(recorder.library_get_kernel, _PTR, _PTR, _PTR),
+        "_cudaLibraryGetKernel": bind(recorder.kernel_of_library, _PTR, _PTR, _PTR),
         "_cudaGetDevice": bind(recorder.get_device, _PTR),
         "_cudaDeviceGetAttribute": bind(recorder.get_attribute, _PTR, _PTR),
         "_cuKernelGetAttribute": bind(recorder.kernel_get_attribute, _PTR),
