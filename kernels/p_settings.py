@@ -67,17 +67,7 @@ composition_raw; did you mean composition?
     @classmethod
     def parse(cls, values: dict[str, object]) -> PSettings:
         """The settings that a dictionary of names and values (text or numbers) asks for, and defaults for the rest."""
-        names = {field.name: type(field.default) for field in fields(cls)}
-        for name in values:
-            if name not in names:
-                near = difflib.get_close_matches(name, names, 1, 0.3)
-                hint = f"; did you mean {near[0]}?" if near else ""
-                raise LayoutError(f"{name} is not a setting of the P handoff kernel ({', '.join(names)}){hint}")
-        try:
-            typed = {name: names[name](value) for name, value in values.items()}  # type: ignore[call-overload]
-        except ValueError as error:
-            raise LayoutError(f"a setting that counts takes a whole number: {error}") from error
-        return cls(**typed)
+        return cls(**typed_values(cls, values, "P handoff kernel"))
 
     @property
     def element_bytes(self) -> int:
@@ -88,6 +78,20 @@ composition_raw; did you mean composition?
     def threads(self) -> int:
         """Threads of the launch: the softmax threads and the warps before them."""
         return ROWS + 32 * self.first_warp
+
+
+def typed_values(settings: type, values: dict[str, object], kernel: str) -> dict[str, Any]:
+    """Values (text or numbers) in the types of a settings class's fields; refuses other names, with the nearest."""
+    names = {field.name: type(field.default) for field in fields(settings)}
+    for name in values:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, 1, 0.3)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise LayoutError(f"{name} is not a setting of the {kernel} ({', '.join(names)}){hint}")
+    try:
+        return {name: names[name](value) for name, value in values.items()}
+    except ValueError as error:
+        raise LayoutError(f"a setting that counts takes a whole number: {error}") from error
 
 
 def check_choices(settings: Any) -> None:

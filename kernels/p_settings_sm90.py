@@ -9,8 +9,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from layoutlab.errors import LayoutError
-from layoutlab.handoff.settings import nearest
-from layoutlab.kernels.p_settings import ELEMENT_BYTES, MAX_BASE_BYTES, ROWS, DType, KOrder, WriteSwizzle, check_choices
+from layoutlab.kernels.p_settings import (
+    ELEMENT_BYTES,
+    MAX_BASE_BYTES,
+    ROWS,
+    DType,
+    KOrder,
+    WriteSwizzle,
+    check_choices,
+    typed_values,
+)
 
 Store = Literal["coordinate", "composition", "tiled_copy", "stmatrix", "composition_raw", "registers"]
 
@@ -62,16 +70,7 @@ fragment has only two e4m3 neighbours (16 bits) in a row: use tiled_copy
     @classmethod
     def parse(cls, values: dict[str, object]) -> PSettings90:
         """The settings that a dictionary of names and values (text or numbers) asks for, and defaults for the rest."""
-        names = {name: type(field.default) for name, field in cls.__dataclass_fields__.items()}
-        for name in values:
-            if name not in names:
-                hint = nearest(name, list(names))
-                raise LayoutError(f"{name} is not a setting of the SM90 P handoff kernel ({', '.join(names)}){hint}")
-        try:
-            typed = {name: names[name](value) for name, value in values.items()}
-        except ValueError as error:
-            raise LayoutError(f"a setting that counts takes a whole number: {error}") from error
-        return cls(**typed)
+        return cls(**typed_values(cls, values, "SM90 P handoff kernel"))
 
     @property
     def element_bytes(self) -> int:
