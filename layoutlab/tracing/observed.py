@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from layoutlab.ptx.parse import Instruction, Module
+from layoutlab.ptx.parse import Module
 from layoutlab.ptx.provenance import Provenance, Read, Store
 
 Array = NDArray[Any]
@@ -63,14 +63,25 @@ class Observed:
     def __init__(self, record: Provenance, module: Module, kernel: str) -> None:
         self.record = record
         self.instructions = {i.line: i for i in module.entries[kernel].instructions}
+        self.files = {str(number): path for number, path in module.files.items()}  # PTX names them at its end
         self._sites: dict[tuple[int, str], Site] = {}
 
     def site(self, line: int, operand: str = "") -> Site:
         """The reader or writer that a PTX line belongs to."""
         key = (line, operand)
         if key not in self._sites:
-            self._sites[key] = _site(self.instructions.get(line), line, operand)
+            self._sites[key] = self._site(line, operand)
         return self._sites[key]
+
+    def _site(self, line: int, operand: str) -> Site:
+        instruction = self.instructions.get(line)
+        if instruction is None:
+            return Site("?", f"PTX line {line}", operand)
+        opcode = _short(instruction.opcode)
+        if instruction.source is None:
+            return Site(opcode, f"PTX line {line}", operand)
+        file, number = instruction.source
+        return Site(opcode, f"{self.files.get(file, file).rsplit('/', 1)[-1]}:{number}", operand)
 
     def site_of_event(self, event: int) -> Site:
         """The writer of an event."""
@@ -202,16 +213,6 @@ class Observed:
         """event -> the TMA box that it wrote."""
         reads = (r for r in self.record.reads if r.operand == "tma.load")
         return {self.event_at(r.time - 1): r for r in reads}
-
-
-def _site(instruction: Instruction | None, line: int, operand: str) -> Site:
-    if instruction is None:
-        return Site("?", f"PTX line {line}", operand)
-    opcode = _short(instruction.opcode)
-    if instruction.source is None:
-        return Site(opcode, f"PTX line {line}", operand)
-    file, number = instruction.source
-    return Site(opcode, f"{file.rsplit('/', 1)[-1]}:{number}", operand)
 
 
 def _short(opcode: str) -> str:

@@ -13,10 +13,7 @@ from typing import Any
 
 from layoutlab.errors import LayoutError
 from layoutlab.tracing.record import Trace
-
-MULTIPROCESSORS = 132
-"""What a kernel is told where there is no device to ask."""
-
+from layoutlab.tracing.stand_in import stand_in_for_a_device
 
 @dataclass(frozen=True)
 class Run:
@@ -39,7 +36,7 @@ def traced(
     file = Path(f"{path}.py" if name else path)
     if not file.is_file():
         raise LayoutError(f"there is no file {file}")
-    _stand_in_for_a_device()
+    stand_in_for_a_device()
     sys.argv = [str(file), *arguments]
     sys.path.insert(0, str(file.resolve().parent))
     with trace(target) as found:
@@ -109,25 +106,6 @@ def _value(text: str) -> Any:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
         return text
-
-
-def _stand_in_for_a_device() -> None:
-    """Answers the DSL's questions about the device, where there is none."""
-    if os.path.exists("/dev/nvidiactl"):
-        return
-    try:
-        from cutlass.utils import HardwareInfo
-    except ModuleNotFoundError:
-        raise LayoutError("CuTe DSL is not installed here (pip install nvidia-cutlass-dsl): nothing to trace") from None
-    answers: dict[str, Callable[..., int]] = {
-        "get_max_active_clusters": lambda self, cluster_size=1, *a, **k: MULTIPROCESSORS // max(cluster_size, 1),
-        "get_device_multiprocessor_count": lambda self, *a, **k: MULTIPROCESSORS,
-        "get_l2_cache_size_in_bytes": lambda self, *a, **k: 50 << 20,
-    }
-    HardwareInfo.__init__ = lambda self, *a, **k: None
-    for name, answer in answers.items():
-        if hasattr(HardwareInfo, name):
-            setattr(HardwareInfo, name, answer)
 
 
 def main(argv: Sequence[str]) -> None:
