@@ -24,6 +24,7 @@ from layoutlab.layout import Layout, make_layout
 from layoutlab.text import parse
 from layoutlab.tracing import tensor_memory
 from layoutlab.tracing.ownership import misplaced
+from layoutlab.tracing.parts import Covered, covered
 from layoutlab.tracing.record import Access, Trace
 from layoutlab.tracing.sides import Side, Unsupported, sides
 
@@ -99,7 +100,47 @@ def _buffer(accesses: list[Access], trace: Trace, brought: Mapping[_Key, list[Ac
             row = _pair(accesses[w], accesses[r], seen[w], seen[r], trace)
             if row is not None:
                 results[w, r] = with_registers(row, accesses[w], brought.get(_key(accesses[w])))
-    return _assigned(accesses, writers, readers, results, faults)
+    found = _parts(accesses, writers, readers, results, seen)
+    done = {w for row, used in found.values() for w in used}
+    rest = [i for i in readers if i not in found]
+    rows = _assigned(accesses, [w for w in writers if w not in done], rest, results, faults)
+    return [row for row, _ in found.values()] + rows
+
+
+def _parts(
+    accesses: list[Access],
+    writers: list[int],
+    readers: list[int],
+    results: dict[tuple[int, int], Row],
+    seen: Mapping[int, list[Side]],
+) -> dict[int, tuple[Row, tuple[int, ...]]]:
+    """The row of each reader that nobody writes whole, and which copies of the reader's name write it in parts."""
+    found = dict[int, tuple[Row, tuple[int, ...]]]()
+    for r in readers:
+        mine = [w for w in writers if _named_alike(accesses[w], accesses[r]) and w in seen]
+        if accesses[r].space != "smem" or r not in seen or any((w, r) in results for w in writers) or len(mine) < 2:
+            continue
+        for side in seen[r]:
+            try:
+                parts = covered(side, [(w, a) for w in mine for a in seen[w]], _owner)
+            except LayoutError:
+                continue
+            if parts is not None:
+                found[r] = (_row_of_parts(accesses, r, parts), parts.writers)
+                break
+    return found
+
+
+def _row_of_parts(accesses: list[Access], r: int, parts: Covered) -> Row:
+    writers = [accesses[w] for w in parts.writers]
+    verdict, why = "proved", f"{len(writers)} copies fill it together, each its part of {accesses[r].tensor_name}"
+    if parts.misplaced:
+        verdict, why = "refuted", f"placed: {parts.misplaced}"
+    elif parts.missed:
+        verdict, why = "unsupported", f"{len(writers)} copies of parts were seen, and none of {parts.missed}"
+    names = "; ".join(dict.fromkeys(w.who for w in writers))
+    places = (*(w.place for w in writers), accesses[r].place)
+    return Row(_buffer_name([*writers, accesses[r]]), names, accesses[r].who, verdict, why, places=places)
 
 
 def _assigned(
@@ -124,9 +165,9 @@ def _assigned(
         proved = [w for w, row in mine.items() if row.verdict == "proved"]
         refuted = [w for w, row in mine.items() if row.verdict == "refuted" and w not in content]
         if len(refuted) > 1 and all(_only("covered", mine[w]) for w in refuted):
-            why = "several copies write it, each a part: whether they cover it together is not judged"
-            mine |= {w: replace(mine[w], verdict="unsupported", why=why) for w in refuted}
-            refuted = []
+            mine |= _together({w: mine[w] for w in refuted}, all_seen=not any(w in faults for w in writers))
+            proved += [w for w in refuted if mine[w].verdict == "proved"]
+            refuted = [w for w in refuted if mine[w].verdict == "refuted"]
         others = [w for w, row in mine.items() if row.verdict not in ("proved", "refuted")]
         if not any(_named_alike(accesses[w], accesses[r]) for w in proved):  # others may agree by chance
             proved = [] if any(_named_alike(accesses[w], accesses[r]) for w in refuted) else proved
@@ -143,6 +184,33 @@ def _assigned(
                 _alone(accesses[w], "writer", faults.get(w), [faults[r] for r in readers if r in faults], bool(readers))
             )
     return rows
+
+
+def _together(parts: Mapping[int, Row], all_seen: bool) -> dict[int, Row]:
+    """The rows of copies that each fill a part of a tile in its place: do they cover it together?
+
+    Where they do not, they are refuted only if no other writer was left out.
+    """
+    import numpy as np
+
+    handoffs = [row.handoff.handoff for row in parts.values() if row.handoff is not None]
+    tile = handoffs[0].tile
+    covered = np.zeros(tile.shape, bool)
+    for made in handoffs:
+        axes = made.writer.owner.places.axes
+        t, v = (x.ravel() for x in np.indices((axes["t"], axes["v"])))
+        where = made.writer.owner.places.at(t=t, v=v)
+        covered[tuple(np.broadcast_to(where[axis], t.shape) for axis in tile.extents)] = True
+    if covered.all():
+        why = f"{len(parts)} copies fill it together, each its part"
+        return {w: replace(row, verdict="proved", why=why) for w, row in parts.items()}
+    first = np.unravel_index(int(covered.argmin()), tile.shape)
+    missed = ", ".join(f"{axis}={int(i)}" for axis, i in zip(tile.extents, first, strict=True))
+    if all_seen:
+        why = f"covered: {len(parts)} copies together leave out ({missed})"
+        return {w: replace(row, why=why) for w, row in parts.items()}
+    why = f"several copies write it, each a part, and one that cannot be judged may write ({missed})"
+    return {w: replace(row, verdict="unsupported", why=why) for w, row in parts.items()}
 
 
 def _named_alike(a: Access, b: Access) -> bool:
@@ -175,7 +243,10 @@ def _alone(access: Access, what: str, fault: str | None, theirs: list[str], othe
     elif others:
         why = f"nothing that was seen {seen} a tile of these extents there"
     else:
-        why = f"nothing was seen that {seen} it by a partition: element by element, perhaps, or by addresses of its own"
+        why = (
+            f"nothing was seen that {seen} it by a partition: element by element, perhaps, or by addresses of its own; a "
+            "run (--replay) sees that"
+        )
     pair = ("-", access.who) if what == "reader" else (access.who, "-")
     return Row(_buffer_name([access]), *pair, "unsupported", why, places=(access.place,))
 
@@ -315,7 +386,7 @@ def _owner(access: Access, tile: Tile) -> Owner:
         raise Unsupported(f"the copy's thread-value layout is {tv}")
     threads, values = int(tv[0].size()), int(tv[1].size())  # type: ignore[arg-type]
     if threads == 1:
-        raise Unsupported("the copy has one thread: who of all threads writes what is not in its layout")
+        raise Unsupported("the copy has one thread: who of all threads writes what is not in its layout, but a run (--replay) says it")
     copy: Any = SimpleNamespace(tv=tv, tiler=tiler)
     return owned(copy_coordinates(copy, tile, threads, values), tile)
 
