@@ -6,6 +6,7 @@ had executed it before; of a TMA box, where it lies in its tensor; of an accumul
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layoutlab.ptx.parse import Module
-from layoutlab.ptx.provenance import Provenance, Read, Store
+from layoutlab.ptx.provenance import Provenance, Read, Store, TmemStore
+from layoutlab.tracing.dataflow import Dataflow, Source
 
 Array = NDArray[Any]
 
@@ -62,7 +64,8 @@ class Observed:
 
     def __init__(self, record: Provenance, module: Module, kernel: str) -> None:
         self.record = record
-        self.instructions = {i.line: i for i in module.entries[kernel].instructions}
+        self.function = module.entries[kernel]
+        self.instructions = {i.line: i for i in self.function.instructions}
         self.files = {str(number): path for number, path in module.files.items()}  # PTX names them at its end
         self._sites: dict[tuple[int, str], Site] = {}
 
@@ -207,6 +210,67 @@ class Observed:
     def store_of_event(self) -> dict[int, Store]:
         """The store of an event."""
         return {store.event: store for store in self.record.stores}
+
+    @cached_property
+    def tmem_store_of_event(self) -> dict[int, TmemStore]:
+        """The store of threads to Tensor Memory of an event."""
+        return {store.event: store for store in self.record.tmem_stores}
+
+    @cached_property
+    def dataflow(self) -> Dataflow:
+        """What the stored registers were computed from."""
+        return Dataflow(self.function)
+
+    def loaded(self, source: Source, cta: int, threads: Array, time: int) -> Array | None:
+        """What a load register held of these threads at a time: (lane, column, half) of Tensor Memory, or an address.
+
+        None where a thread had not executed the load, or may have skipped it.
+        """
+        if self.instructions[source.line].guard is not None:
+            return None
+        half = source.half or 0
+        if self.instructions[source.line].opcode.startswith("tcgen05.ld"):
+            found = np.zeros((len(threads), 3), np.int64)
+            for warp in np.unique(threads // 32).tolist():
+                times, reads = self._tmem_loads.get((source.line, cta, warp), ([], []))
+                at = bisect_left(times, time)
+                if not at or source.register >= reads[at - 1].location.shape[1]:
+                    return None
+                mine = threads // 32 == warp
+                found[mine, :2] = reads[at - 1].location[threads[mine] % 32, source.register, :2]
+            found[:, 2] = half
+            return found
+        keys, addresses = self._global_loads.get(source.line, (np.zeros(0, np.int64), np.zeros(0, np.int64)))
+        thread = np.int64(cta) << 11 | threads
+        at = np.searchsorted(keys, thread << 40 | time) - 1
+        if len(keys) == 0 or (at < 0).any() or (keys[at] >> 40 != thread).any():
+            return None
+        width = {"b8": 1, "u8": 1, "s8": 1, "b16": 2, "u16": 2, "b64": 8, "u64": 8, "f64": 8}.get(
+            self.instructions[source.line].opcode.rsplit(".", 1)[-1], 4
+        )
+        return np.asarray(addresses[at] + source.register * width + half * width // 2)[:, None]
+
+    @cached_property
+    def _tmem_loads(self) -> dict[tuple[int, int, int], tuple[list[int], list[Read]]]:
+        found: dict[tuple[int, int, int], tuple[list[int], list[Read]]] = defaultdict(lambda: ([], []))
+        for read in self.record.reads:
+            if read.operand == "tmem.load":
+                times, reads = found[read.line, read.cta, read.thread // 32]
+                times.append(read.time)
+                reads.append(read)
+        return dict(found)
+
+    @cached_property
+    def _global_loads(self) -> dict[int, tuple[Array, Array]]:
+        parts: dict[int, list[tuple[Array, Array]]] = defaultdict(list)
+        for load in self.record.global_loads:
+            parts[load.line].append((((load.cta.astype(np.int64) << 11 | load.thread) << 40) | load.time, load.address))
+        found = {}
+        for line, pieces in parts.items():
+            keys, addresses = (np.concatenate(column) for column in zip(*pieces, strict=True))
+            order = np.argsort(keys)
+            found[line] = keys[order], addresses[order]
+        return found
 
     @cached_property
     def boxes(self) -> dict[int, Read]:

@@ -2,12 +2,12 @@
 
 A run sees through hand-written pointer arithmetic: it knows of every byte that an instruction read who wrote it. So it
 refutes a handoff of which a byte was never written, or of which the writer depends on how late started work is done (a
-wait is missing). Where the writer is a copy from global memory (TMA, cp.async) the run knows which element of the
-matrix in global memory each operand coordinate (m, k) is, and judges that: rows must be rows and columns columns, and
-the k of operands A and B must be the same.
+wait is missing). Where each element came from (by TMA or cp.async from global memory, through registers from global
+or Tensor Memory) is followed back, and judged: an operand's rows must be rows there and its columns columns, and the k
+of operands A and B must be the same.
 
-What a thread's registers mean, no run knows: there the thread-value map of the traced copies is held against the run,
-element by element, and where there is none the handoff is unsupported.
+Where that trail is lost, the thread-value map of the traced copies is held against the run, element by element; where
+there is none, the handoff is unsupported.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from layoutlab.ptx.provenance import Store
 from layoutlab.tracing.calls import Ran
 from layoutlab.tracing.judge import Row
 from layoutlab.tracing.observed import Observed, Site, Taken
+from layoutlab.tracing.origin import followed
 from layoutlab.tracing.record import Trace
 
 Array = NDArray[Any]
@@ -137,149 +138,20 @@ def _place(flat: int, space: str) -> str:
 
 def _placed(run: Observed, pair: Pair, traced: Sequence[Row], named: _Named) -> tuple[str, str]:
     """The verdict on which element is where, with its reason."""
-    if pair.reader.operand and pair.space == "shared":
-        copied = _copied_from_global(run, pair)
-        if copied is not None:
-            return copied
+    origin = followed(run, pair.reader, pair.space, pair.taken)
+    if origin is not None and origin.fault:
+        return "refuted", origin.fault
     for row in traced:
         agreement = _agreement(pair, row, named)
         if agreement:
-            said = f"traced {row.buffer}: {row.writer} -> {row.reader}"
-            return row.verdict, f"{said}, {row.verdict}; {agreement}" + (f": {row.why}" if row.verdict != "proved" else "")
+            said = f"traced {row.buffer}: {row.writer} -> {row.reader}, {row.verdict}; {agreement}"
+            return row.verdict, said + (f": {row.why}" if row.verdict != "proved" else "")
+    if origin is not None:
+        return "proved", origin.said
     return "unsupported", (
         f"all of it was written before it was read ({pair.elements} elements, early and late alike); which element "
         "each value is meant to be the run does not know, and no traced copy says it"
     )
-
-
-def _copied_from_global(run: Observed, pair: Pair) -> tuple[str, str] | None:
-    """Whether the operand's rows and columns are those of the matrix in global memory; None where it was not copied."""
-    checked = 0
-    for t in pair.taken:
-        source = _sources(run, t)
-        if source is None:
-            return None
-        fault = _not_separable(source)
-        if fault is not None:
-            (m, k), should, found = fault
-            row = "m" if pair.reader.operand == "A" else "n"
-            return "refuted", (
-                f"placed: element ({row}={m}, k={k}), byte {int(t.location[m, k])}, is {_spoken(found)} in global memory; by "
-                f"its row and its column it is {_spoken(should)}"
-            )
-        checked += int(np.prod(source.shape[:2]))
-    other = _other_operand(run, pair)
-    if other:
-        return "refuted", other
-    return "proved", f"row and column of all {checked} elements read are those in global memory, early and late alike"
-
-
-def _sources(run: Observed, t: Taken) -> Array | None:
-    """(row, depth) -> where each element was in global memory: a coordinate of its tensor, or an address."""
-    events = np.unique(t.writers[..., 0])
-    found: Array | None = None
-    for event in events.tolist():
-        box, store = run.boxes.get(event), run.store_of_event.get(event)
-        mask = t.writers[..., 0] == event
-        if box is not None:
-            values = _in_box(box, t.location[mask])
-        elif store is not None and store.source is not None:
-            values = _in_copy(store, t, mask)
-        else:
-            return None
-        if values is None:
-            return None
-        if found is None:
-            found = np.zeros((*t.location.shape, values.shape[-1]), np.int64)
-        elif found.shape[-1] != values.shape[-1]:
-            return None
-        found[mask] = values
-    return found
-
-
-def _in_box(box: Any, places: Array) -> Array | None:
-    """The coordinates, in its tensor, of the box's elements at these bytes."""
-    flat = box.location.ravel()
-    order = np.argsort(flat)
-    at = order[np.minimum(np.searchsorted(flat[order], places), len(flat) - 1)]
-    if (flat[at] != places).any():
-        return None  # between two elements: the operand's type is not the box's
-    return np.stack(np.unravel_index(at, box.location.shape), axis=-1) + np.array(box.origin)
-
-
-def _in_copy(store: Store, t: Taken, mask: Array) -> Array | None:
-    """The global addresses of bytes that cp.async copied."""
-    assert store.source is not None
-    mine = store.cta == t.cta
-    starts, sources = store.address[mine], store.source[mine]
-    order = np.argsort(starts)
-    places = t.location[mask]
-    at = order[np.searchsorted(starts[order], places, side="right") - 1]
-    if (sources[at] < 0).any():
-        return None  # zeros, for what lies outside
-    return np.asarray(sources[at] + places - starts[at])[:, None]
-
-
-def _not_separable(source: Array) -> tuple[tuple[int, int], Array, Array] | None:
-    """The first element that is not the one of its row and its column: (m, k), what it would be, what it is."""
-    should = source[:, :1] + source[:1, :] - source[:1, :1]
-    wrong = (should != source).any(axis=-1)
-    if not wrong.any():
-        return None
-    m, k = np.unravel_index(int(wrong.argmax()), wrong.shape)
-    return (int(m), int(k)), should[m, k], source[m, k]
-
-
-def _other_operand(run: Observed, pair: Pair) -> str:
-    """Where the k of this operand is not the k of the other one of the same MMA; "" where it is, or is not known."""
-    if pair.reader.operand != "A":
-        return ""
-    site = Site(pair.reader.opcode, pair.reader.where, "B")
-    others = run.readers.get((site, pair.space), [])
-    steps = set[int]()
-    by_time = {(t.cta, t.line, i): t for t, i in _numbered(others)}
-    for a, i in _numbered(pair.taken):
-        b = by_time.get((a.cta, a.line, i))
-        sources = [_sources(run, t) for t in (a, b) if t is not None]
-        if len(sources) < 2 or sources[0] is None or sources[1] is None:
-            return ""
-        along = [_along_k(s) for s in sources if s is not None]
-        if along[0] is None or along[1] is None or len(along[0]) != len(along[1]):
-            return ""
-        if (along[0] - along[0][0] != along[1] - along[1][0]).any():
-            k = int((along[0] - along[0][0] != along[1] - along[1][0]).argmax())
-            return (
-                f"placed: k={k} of operand A is column {int(along[0][k])} in global memory, k={k} of operand B is "
-                f"{int(along[1][k])}"
-            )
-        steps.add(int(along[0][0] - along[1][0]))
-        if len(steps) > 1:
-            return (
-                f"placed: in one K step operand A's columns begin {int(along[0][0])} and B's {int(along[1][0])}, in "
-                "another the two are apart by another number of columns"
-            )
-    return ""
-
-
-def _numbered(taken: Iterable[Taken]) -> Iterable[tuple[Taken, int]]:
-    counts: Counter[tuple[int, int]] = Counter()
-    for t in taken:
-        yield t, counts[t.cta, t.line]
-        counts[t.cta, t.line] += 1
-
-
-def _along_k(source: Array) -> Array | None:
-    """The tensor's coordinate that k moves; None for addresses, and where k moves several."""
-    if source.shape[-1] == 1:
-        return None
-    moving = np.flatnonzero((source[:1] != source[:1, :1]).any(axis=(0, 1)))
-    return source[0, :, moving[0]] if len(moving) == 1 else None
-
-
-def _spoken(value: Array) -> str:
-    if len(value) == 1:
-        return f"address {int(value[0]):#x}"
-    return f"element ({', '.join(str(int(v)) for v in reversed(value))})"
 
 
 # -- the traced copies ------------------------------------------------------------------------------------------------
