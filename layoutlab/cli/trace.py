@@ -49,7 +49,9 @@ def add(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     parser.add_argument(
         "--compile", action="store_true", help="compile to the end, not only until the layouts are known"
     )
-    parser.add_argument("--replay", action="store_true", help="run what the file calls, and take the table from the run")
+    parser.add_argument(
+        "--replay", action="store_true", help="run what the file calls, and take the table from the run"
+    )
     parser.add_argument("--allow", choices=["unsupported"], help="what is unsupported does not fail")
     parser.add_argument("--names", action="store_true", help="list every layout that was recorded, by name")
     parser.add_argument("--save", metavar="FILE.json", help="write the trace, for `diff` or to judge it again")

@@ -145,9 +145,7 @@ class Provenance:
     ) -> None:  # fmt: skip
         self.time += 1
         cta += self.first_cta
-        self.reads.append(
-            Read(operand, space, cta, thread, ins.line, ins.opcode, self.time, location, writers, origin)
-        )
+        self.reads.append(Read(operand, space, cta, thread, ins.line, ins.opcode, self.time, location, writers, origin))
 
     def shared_load(self, ins: Instruction, at: Array, threads: Array, width: int) -> None:
         """A row of bytes from each flat shared index in `at`, read by the thread beside it."""

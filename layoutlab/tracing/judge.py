@@ -386,7 +386,9 @@ def _owner(access: Access, tile: Tile) -> Owner:
         raise Unsupported(f"the copy's thread-value layout is {tv}")
     threads, values = int(tv[0].size()), int(tv[1].size())  # type: ignore[arg-type]
     if threads == 1:
-        raise Unsupported("the copy has one thread: who of all threads writes what is not in its layout, but a run (--replay) says it")
+        raise Unsupported(
+            "the copy has one thread: who of all threads writes what is not in its layout, but a run (--replay) says it"
+        )
     copy: Any = SimpleNamespace(tv=tv, tiler=tiler)
     return owned(copy_coordinates(copy, tile, threads, values), tile)
 

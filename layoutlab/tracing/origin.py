@@ -165,9 +165,7 @@ def _through_tmem_store(run: Observed, put: TmemStore, t: Taken, mask: Array) ->
     return _loaded(run, flow, number, thread, t.cta, put.time)
 
 
-def _loaded(
-    run: Observed, flow: Sequence[Any], number: Array, threads: Array, cta: int, time: int
-) -> _Places | None:
+def _loaded(run: Observed, flow: Sequence[Any], number: Array, threads: Array, cta: int, time: int) -> _Places | None:
     found: Array | None = None
     kind = 0
     for i in np.unique(number).tolist():
@@ -210,7 +208,10 @@ def _other_operand(run: Observed, reader: Site, space: str, taken: Sequence[Take
     """
     if reader.operand != "A":
         return ""
-    others = {(t.cta, t.line, i): t for t, i in _numbered(run.readers.get((Site(reader.opcode, reader.where, "B"), "shared"), []))}
+    others = {
+        (t.cta, t.line, i): t
+        for t, i in _numbered(run.readers.get((Site(reader.opcode, reader.where, "B"), "shared"), []))
+    }
     apart: tuple[int, int] | None = None
     once = len({(t.cta, t.line) for t in taken}) == len(taken)
     for a, i in _numbered(taken):
@@ -232,9 +233,7 @@ def _other_operand(run: Observed, reader: Site, space: str, taken: Sequence[Take
                 first = step
             apart = step[0] - first[0], step[1] - first[1]
             if apart[0] != apart[1]:
-                return (
-                    f"placed: of a K step, operand A's elements are {apart[0]} further along K than the first step's, B's {apart[1]}"
-                )
+                return f"placed: of a K step, operand A's elements are {apart[0]} further along K than the first step's, B's {apart[1]}"
             continue
         if apart is not None and step[0] - step[1] != apart[0] - apart[1]:
             return (

@@ -125,7 +125,10 @@ class Trace:
             return rows
         from layoutlab.tracing.table import read_rows
 
-        return read_rows(self.replayed) + [row for row in rows if row.verdict == "refuted"]
+        seen = read_rows(self.replayed)
+        told = "\n".join(row.why for row in seen)
+        lost = [row for row in rows if row.verdict == "refuted" and f"{row.writer} -> {row.reader}" not in told]
+        return seen + lost
 
     def table(self) -> str:
         """The table as text."""

@@ -33,6 +33,7 @@ from layoutlab.tracing.record import Trace
 
 Array = NDArray[Any]
 WARP = 32
+LANE_BYTES = 2048  # of Tensor Memory
 _MOST_STORES = 512  # of one writer, whose wavefronts are counted
 
 
@@ -61,24 +62,21 @@ def rows_of(ran: Ran, trace: Trace, traced: Iterable[Row]) -> list[Row]:
     late = Observed(ran.late.provenance, ran.module, ran.kernel)
     named = _Named(trace, ran)
     handoffs = [row for row in traced if row.handoff is not None]
-    unwritten = {f.line: str(f) for report in (ran.early, ran.late) for f in report.warnings if "unwritten" in f.kind}
+    lines = {f.line for report in (ran.early, ran.late) for f in report.warnings if "unwritten" in f.kind}
     rows = list[Row]()
-    for (reader, space), taken in early.readers.items():
-        name = named.name(space, taken, early)
+    for (reader, space), all_taken in early.readers.items():
         fault = _timing(early, late, reader, space)
-        lost = [unwritten[t.line] for t in taken if t.line in unwritten]
-        pairs = _pairs(early, reader, space, taken)
+        lost = _never_written(early, late, reader, space, lines)
         if lost:
-            rows.append(Row(name, "-", str(reader), "refuted", f"{lost[0]}: nobody wrote it", places=(reader.where,)))
-        for pair in pairs:
-            common = {"buffer": name, "writer": str(pair.writer), "reader": str(reader),
-                      "places": (pair.writer.where, reader.where)}  # fmt: skip
-            cost = _cost(early.stores.get(pair.writer, []))
-            if fault:
-                rows.append(Row(**common, verdict="refuted", why=fault, cost=cost))  # type: ignore[arg-type]
-                continue
-            verdict, why = _placed(early, pair, handoffs, named)
-            rows.append(Row(**common, verdict=verdict, why=why, cost=cost))  # type: ignore[arg-type]
+            name = named.shown(space, all_taken)
+            rows.append(Row(name, "-", str(reader), "refuted", f"covered: {lost}", places=(reader.where,)))
+        for taken in named.apart(space, all_taken):
+            for pair in _pairs(early, reader, space, taken):
+                common = {"buffer": named.shown(space, taken), "writer": str(pair.writer), "reader": str(reader),
+                          "places": (pair.writer.where, reader.where)}  # fmt: skip
+                cost = _cost(early.stores.get(pair.writer, []))
+                verdict, why = ("refuted", fault) if fault else _placed(early, pair, handoffs, named)
+                rows.append(Row(**common, verdict=verdict, why=why, cost=cost))  # type: ignore[arg-type]
     return rows
 
 
@@ -99,14 +97,36 @@ def _pairs(run: Observed, reader: Site, space: str, taken: Sequence[Taken]) -> l
     return [Pair(space, writer, reader, by_writer[writer], n) for writer, n in elements.most_common()]
 
 
+def _never_written(early: Observed, late: Observed, reader: Site, space: str, lines: set[int]) -> str:
+    """The first element of what is read that nobody wrote, in either run; "" where there is none.
+
+    `lines` are the PTX lines of which the machine says so too: a TMA box may leave its tensor, and some writes
+    (tcgen05.alloc's) are nobody's.
+    """
+    for run, when in ((early, ""), (late, " if started work is done late: a wait is missing")):
+        for t in run.readers.get((reader, space), []):
+            fresh = t.writers[..., 0] == 0
+            if not fresh.any() or t.line not in lines:
+                continue
+            at = np.unravel_index(int(fresh.argmax()), fresh.shape)
+            where = t.location[at]
+            place = f"byte {int(where)}" if space == "shared" else f"lane {int(where[0])} column {int(where[1])}"
+            return f"it reads {place} of CTA {t.cta}, which nobody wrote ({int(fresh.sum())} of {fresh.size} elements){when}"
+    return ""
+
+
 # -- time -------------------------------------------------------------------------------------------------------------
 
 
 def _timing(early: Observed, late: Observed, reader: Site, space: str) -> str:
     """How the writers of what is read differ between the two runs; "" where they do not."""
     mine, theirs = early.sequences.get((reader, space)), late.sequences.get((reader, space))
-    if mine is None or theirs is None or len(mine[0]) != len(theirs[0]):
-        return f"{reader} reads other things when started work is done late: a wait is missing before it"
+    if mine is None or theirs is None:
+        return "only one of the runs came to it"
+    if len(mine[0]) != len(theirs[0]):  # lanes that store one box alike count once if it is done at once
+        if _as_set(mine) == _as_set(theirs):
+            return ""
+        return f"{reader} reads other things if started work is done late: a wait is missing before it"
     different = mine[0] != theirs[0]
     different &= (mine[0] != 0) & (theirs[0] != 0)  # what nobody wrote is told of by itself
     if not different.any():
@@ -118,6 +138,10 @@ def _timing(early: Observed, late: Observed, reader: Site, space: str) -> str:
         f"at {place} it reads what {who} wrote if started work is done at once, and what {other} wrote if it is done "
         "late: a wait is missing"
     )
+
+
+def _as_set(sequence: tuple[Array, Array]) -> set[tuple[int, int]]:
+    return set(zip(sequence[0].tolist(), sequence[1].tolist(), strict=True))
 
 
 def _writer_in_words(run: Observed, identity: int) -> str:
@@ -145,6 +169,7 @@ def _placed(run: Observed, pair: Pair, traced: Sequence[Row], named: _Named) -> 
         agreement = _agreement(pair, row, named)
         if agreement:
             said = f"traced {row.buffer}: {row.writer} -> {row.reader}, {row.verdict}; {agreement}"
+            said += f"; {origin.said}" if origin is not None else ""
             return row.verdict, said + (f": {row.why}" if row.verdict != "proved" else "")
     if origin is not None:
         return "proved", origin.said
@@ -162,16 +187,19 @@ def _agreement(pair: Pair, row: Row, named: _Named) -> str:
     assert row.handoff is not None
     handoff: Handoff = row.handoff.handoff
     model = _model_of(handoff)
+    names = named.of(pair.space, pair.taken)
+    if not _same_kind(pair, row.reader) or (names and not names & set(row.buffer.split(" = "))):
+        return ""
     if model is None or handoff.writer.space != {"shared": "smem"}.get(pair.space, pair.space):
         return ""
     threads_of, shift = model, None
     checked = 0
     offsets = set[int]()
     for t in pair.taken:
-        places = np.asarray(t.location).ravel()
+        places = np.asarray(t.location).ravel() if pair.space == "shared" else _tmem_bytes(t.location).ravel()
         base = places.min()
         found = None
-        for shift in named.shifts(threads_of, int(base)):
+        for shift in named.shifts(threads_of, int(base), pair.space):
             at = np.searchsorted(threads_of.bytes, places - shift)
             at = np.minimum(at, len(threads_of.bytes) - 1)
             whole = threads_of.bytes[at] == places - shift
@@ -182,6 +210,11 @@ def _agreement(pair: Pair, row: Row, named: _Named) -> str:
             return ""
         at, whole = found
         threads = t.writers[..., 1].ravel()[whole]
+        if (
+            pair.writer.opcode == "stmatrix"
+        ):  # whose copies say which thread gives the address, not whose the element is
+            checked += len(at)
+            continue
         if threads_of.threads is not None:
             if (threads < 0).any():
                 return ""
@@ -194,7 +227,22 @@ def _agreement(pair: Pair, row: Row, named: _Named) -> str:
         checked += len(at)
     if not checked or any(offset % WARP for offset in offsets):
         return ""
-    return f"in the run {checked} elements were written by the threads and read at the bytes that this says"
+    by = " by the threads" if model.threads is not None and pair.writer.opcode != "stmatrix" else ""
+    return f"in the run {checked} elements were written{by} and read where this says"
+
+
+_CALLS = {"A": ("_A(", "gemm("), "B": ("_B(", "gemm("), "cp.async.bulk.tensor": ("tma_partition(", "block_copy("),
+          "tcgen05.ld": ("partition_S(",), "ld.shared": ("partition_S(", "copy("), "ldmatrix": ("partition_S(",)}  # fmt: skip
+
+
+def _same_kind(pair: Pair, reader: str) -> bool:
+    """Whether a traced reader's call is one of those that this instruction comes from."""
+    calls = _CALLS.get(pair.reader.operand or pair.reader.opcode, ())
+    return any(call in reader for call in calls)
+
+
+def _tmem_bytes(location: Array) -> Array:
+    return np.asarray(location[..., 0] * LANE_BYTES + location[..., 1] * 4 + location[..., 2] // 8)
 
 
 @dataclass(frozen=True)
@@ -216,9 +264,7 @@ def _model_of(handoff: Handoff) -> _Model | None:
         return None
     if "bit" not in where or handoff.tile.bits % 8:
         return None
-    if "lane" in where:
-        return None
-    flat = np.broadcast_to(where["bit"], t.shape) // 8
+    flat = np.broadcast_to(where["bit"] // 8 + where.get("lane", 0) * LANE_BYTES, t.shape)
     order = np.argsort(flat)
     threads = t[order] if handoff.writer.owner.threaded else None
     return _Model(flat[order], threads)
@@ -238,22 +284,39 @@ class _Named:
                 start = self.base + access.offset_bits // 8
                 self.spans.append((start, start + size, access.tensor_name))
 
-    def shifts(self, model: _Model, base: int) -> list[int]:
-        """From the trace's bytes to the run's: a whole number of 128 bytes, near where the run reads."""
+    def shifts(self, model: _Model, base: int, space: str) -> list[int]:
+        """What may lie between the trace's bytes and the run's; in Tensor Memory a number of columns."""
+        if space == "tmem":
+            return [base % LANE_BYTES - int(model.bytes[0]) % LANE_BYTES]
         first = base - int(model.bytes[0])
         near = first - first % 16
         return sorted({self.base, first, near}, key=lambda s: (s != self.base, abs(s - first)))
 
-    def name(self, space: str, taken: Sequence[Taken], run: Observed) -> str:
-        """The smallest traced tensor that holds all that is read, or the bytes."""
+    def apart(self, space: str, taken: Sequence[Taken]) -> list[list[Taken]]:
+        """What is read, by the traced tensors that it lies in."""
+        found: dict[frozenset[str], list[Taken]] = defaultdict(list)
+        for t in taken:
+            found[self.of(space, [t])].append(t)
+        return list(found.values())
+
+    def of(self, space: str, taken: Sequence[Taken]) -> frozenset[str]:
+        """The names of the smallest traced tensors that hold all that is read; none where there is no such."""
+        if space != "shared":
+            return frozenset()
+        low = min(int(t.location.min()) for t in taken)
+        high = max(int(t.location.max()) for t in taken)
+        holding = [(stop - start, name) for start, stop, name in self.spans if start <= low and high < stop]
+        least = min((size for size, _ in holding), default=0)
+        return frozenset(name for size, name in holding if size == least)
+
+    def shown(self, space: str, taken: Sequence[Taken]) -> str:
+        """The names, and the bytes or columns."""
         if space != "shared":
             columns = np.concatenate([np.unique(t.location[..., 1]) for t in taken])
             return f"Tensor Memory columns {int(columns.min())}-{int(columns.max())}"
         low = min(int(t.location.min()) for t in taken)
         high = max(int(t.location.max()) for t in taken)
-        holding = [(stop - start, name) for start, stop, name in self.spans if start <= low and high < stop]
-        least = min((size for size, _ in holding), default=0)
-        names = list(dict.fromkeys(name for size, name in holding if size == least))
+        names = sorted(self.of(space, taken))
         return (" = ".join(names) + ", " if names else "") + f"shared bytes {low}-{high}"
 
 
@@ -291,7 +354,9 @@ def _cost(stores: Sequence[Store]) -> str:
     width, least = next((w, m) for w, c, m in found if c == worst)
     total, fewest = (sum(n * key[i] for key, n in found.items()) for i in (1, 2))
     free = "conflict-free" if total == fewest else f"{least} is the least"
-    return f"{sum(found.values())} x {8 * width}-bit stores of a warp in the run, {worst} wavefronts each at most ({free})"
+    return (
+        f"{sum(found.values())} x {8 * width}-bit stores of a warp in the run, {worst} wavefronts each at most ({free})"
+    )
 
 
 def _wavefronts(store: Store) -> Iterable[tuple[int, int, int]]:
@@ -301,8 +366,8 @@ def _wavefronts(store: Store) -> Iterable[tuple[int, int, int]]:
         mine = warps == warp
         addresses, width = store.address[mine], store.width
         if store.opcode.startswith("stmatrix"):
-            rows = np.unique(addresses // 16) * 16
-            groups = [rows[i : i + 8].tolist() for i in range(0, len(rows), 8)]
+            matrices = addresses.reshape(-1, 64)  # a matrix at a time: each lane's two elements
+            groups = [(np.unique(matrix // 16) * 16).tolist() for matrix in matrices]
             yield 16, sum(wavefronts([*g, *[None] * (WARP - len(g))], 16, "store") for g in groups), len(groups)
             continue
         if len(addresses) > WARP or width not in (1, 2, 4, 8, 16):

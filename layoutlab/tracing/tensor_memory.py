@@ -108,9 +108,7 @@ def _cut(a: Side, b: Side) -> Side | None:
 def _packed(side: Side, bits: int) -> Side:
     """A tile of 32-bit words as one of narrower elements, several to a word."""
     each = WORD_BITS // bits
-    rows, columns = (
-        Layout(mode.shape, _times(mode.stride, each)) for mode in (side.tile[0], side.tile[1])
-    )
+    rows, columns = (Layout(mode.shape, _times(mode.stride, each)) for mode in (side.tile[0], side.tile[1]))
     inside = Layout(each, 1)
     return replace(side, tile=make_layout(rows, make_layout(inside, columns)), bits=bits)
 
