@@ -220,11 +220,13 @@ def access(
     from layoutlab.tracing import Access
 
     inner = f", {swizzle}" if swizzle else ""
+    narrow = layout == SLICE
     return Access(
         role=role, kind=kind, call="partition_D" if role == "writes" else "partition_S", space="smem",
         tensor=f"tensor<ptr<bf16, smem, align<1024>{inner}> o {layout}>", tensor_name=name, by_name="c", result="",
         root=0, root_text="", offset_bits=offset, via=(), why="", view="",
-        texts={"tv": tv or (NARROW if layout == SLICE else WHOLE), "tiler": "(16:1, 32:1)" if layout == SLICE else TILER}, function="f", place="f.py:1",
+        texts={"tv": tv or (NARROW if narrow else WHOLE), "tiler": "(16:1, 32:1)" if narrow else TILER},
+        function="f", place="f.py:1",
     )  # fmt: skip
 
 
@@ -268,7 +270,8 @@ ROW, COLUMN, SLICE = "(64,64):(64,1)", "(64,64):(1,64)", "(64,32):(64,1)"
         ([access("writes", SLICE), access("writes", SLICE, offset=32 * 16), access("reads", ROW)], ["proved"]),
         ([access("writes", SLICE), access("writes", SLICE, offset=32 * 16, swizzle=""), access("reads", ROW)],
          ["refuted"]),
-        ([access("writes", SLICE), access("writes", SLICE, offset=32 * 16, tv="((8,16),2):((64,1),16)"), access("reads", ROW)],
+        ([access("writes", SLICE), access("writes", SLICE, offset=32 * 16, tv="((8,16),2):((64,1),16)"),
+          access("reads", ROW)],
          ["unsupported"]),
         ([access("writes", "(64,?):(?,1)"), access("reads", ROW)], ["unsupported", "unsupported"]),
     ],

@@ -1,7 +1,7 @@
 """Calls: what the compiled kernels of a script do when it calls them, run by the machine in place of a GPU.
 
-While `intercepted` lasts, a call of what `cute.compile` returned, or of a `@cute.jit` function, reads its launch off the
-compiled host code and runs the PTX on the script's own CPU tensors, with the writer of every byte remembered. Each
+While `intercepted` lasts, a call of what `cute.compile` returned, or of a `@cute.jit` function, reads its launch off
+the compiled host code and runs the PTX on the script's own CPU tensors, with the writer of every byte remembered. Each
 launch runs twice: with started work done as late as it may be, on memory that is then put back, and as early as it
 may be. Who wrote what is read must be the same in both; a kernel that forgets a wait is told by that.
 """

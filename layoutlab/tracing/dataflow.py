@@ -1,8 +1,8 @@
 """Dataflow: which register of which load an element that a thread stores was computed from, read off the PTX.
 
-A store's registers are followed back through what computed them. Element-wise arithmetic has the element itself nearest:
-p = ex2(s * scale - max) is one step further from every other s, through max, than from its own. So the element is the
-one load register that the shortest way leads to; where two are equally near, nothing is said.
+A store's registers are followed back through what computed them. Element-wise arithmetic has the element itself
+nearest: p = ex2(s * scale - max) is one step further from every other s, through max, than from its own. So the element
+is the one load register that the shortest way leads to; where two are equally near, nothing is said.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _OTHER_THREADS = ("shfl", "redux", "atom", "ld.", "ldmatrix", "mma", "wgmma")
 _FURTHEST = 48
 _MOST = 4000
 
-Part = tuple[str, int | None]  # a register, and which half of it (None: the whole)
+Part = tuple[str, tuple[int, ...]]  # a register and a piece of it: which half, of that which half, and so on
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,9 @@ class Dataflow:
             return None
         halves = size // element_bytes
         if halves == 1:
-            return [self.source((name, None)) for name in registers]
+            return [self.source((name, ())) for name in registers]
         if halves == 2:
-            return [self.source((name, half)) for name in registers for half in (0, 1)]
+            return [self.source((name, (half,))) for name in registers for half in (0, 1)]
         return None
 
     def source(self, part: Part) -> Source | None:
@@ -78,12 +78,12 @@ class Dataflow:
         seen, level = {part}, [part]
         for _ in range(_FURTHEST):
             loads, following = set[Source](), list[Part]()
-            for name, half in level:
+            for name, piece in level:
                 for instruction, number in self._definitions.get(name, []):
                     if instruction.opcode.startswith(LOADS):
-                        loads.add(Source(instruction.line, number, half))
+                        loads.add(Source(instruction.line, number, piece[0] if piece else None))
                         continue
-                    for step in _computed_from(instruction, number, half):
+                    for step in _computed_from(instruction, number, piece):
                         if step not in seen:
                             seen.add(step)
                             following.append(step)
@@ -95,31 +95,27 @@ class Dataflow:
         return None
 
 
-def _computed_from(instruction: Instruction, number: int, half: int | None) -> Iterator[Part]:
-    """The parts of registers that one result of an instruction, or a half of it, is made of."""
+def _computed_from(instruction: Instruction, number: int, piece: tuple[int, ...]) -> Iterator[Part]:
+    """The pieces of registers that one result of an instruction, or a piece of it, is made of."""
     opcode, operands = instruction.opcode, instruction.operands
     if opcode.startswith(_OTHER_THREADS):
         return
     if opcode.startswith("mov") and len(operands) == 2:
         target, origin = operands
+        names = _names(origin)
         if isinstance(target, Vec):  # apart
-            yield from ((name, number) for name in _names(origin))
-            return
-        if isinstance(origin, Vec):  # together
-            names = _names(origin)
-            if half is not None and len(names) == 2:
-                yield names[half], None
-            else:
-                yield from ((name, None) for name in names)
-            return
-        yield from ((name, half) for name in _names(origin))
+            yield from ((name, (number, *piece)) for name in names)
+        elif isinstance(origin, Vec) and piece and len(names) == 2:  # together
+            yield names[piece[0]], piece[1:]
+        else:
+            yield from ((name, piece if not isinstance(origin, Vec) else ()) for name in names)
         return
     sources = [name for operand in operands[1:] for name in _names(operand)]
-    if opcode.startswith("cvt") and "x2." in opcode and len(sources) == 2 and half is not None:
-        yield sources[1 - half], None  # the first source is the upper half
+    if opcode.startswith("cvt") and "x2." in opcode and len(sources) == 2 and piece:
+        yield sources[1 - piece[0]], piece[1:]  # the first source is the upper half
         return
-    packed = half is not None and any(kind in opcode for kind in ("f32x2", "f16x2", "bf16x2"))
-    yield from ((name, half if packed else None) for name in sources)
+    packed = piece and any(kind in opcode for kind in ("f32x2", "f16x2", "bf16x2"))
+    yield from ((name, piece if packed else ()) for name in sources)
 
 
 def _names(operand: Operand) -> list[str]:

@@ -244,8 +244,8 @@ def _alone(access: Access, what: str, fault: str | None, theirs: list[str], othe
         why = f"nothing that was seen {seen} a tile of these extents there"
     else:
         why = (
-            f"nothing was seen that {seen} it by a partition: element by element, perhaps, or by addresses of its own; a "
-            "run (--replay) sees that"
+            f"nothing was seen that {seen} it by a partition: element by element, perhaps, or by addresses of its own; "
+            "a run (--replay) sees that"
         )
     pair = ("-", access.who) if what == "reader" else (access.who, "-")
     return Row(_buffer_name([access]), *pair, "unsupported", why, places=(access.place,))
@@ -262,7 +262,10 @@ def _buffer_name(accesses: Iterable[Access]) -> str:
 def _pair(w: Access, r: Access, mine: list[Side], theirs: list[Side], trace: Trace) -> Row | None:
     """The row of a writer and a reader; None where they have nothing to do with each other."""
     if w.space == "tmem":
-        return _in_tensor_memory(w, r, mine, theirs)
+        try:
+            return _in_tensor_memory(w, r, mine, theirs)
+        except LayoutError as error:
+            return Row(_buffer_name([w, r]), w.who, r.who, "unsupported", str(error), places=(w.place, r.place))
     fitting = [
         (a, b)
         for a, b in product(mine, theirs)

@@ -134,7 +134,7 @@ class Observed:
 
     # -- who wrote ----------------------------------------------------------------------------------------------------
 
-    def identity(self, events: Array, threads: Array, ctas: Any) -> Array:
+    def identity(self, events: Array, threads: Array, ctas: Any) -> Any:
         """Of each write a number that is the same in every run: 0 for never written."""
         lines = self._lines[events]
         ctas = np.broadcast_to(ctas, events.shape)
@@ -145,7 +145,8 @@ class Observed:
             at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
             known = keys[at] == wanted
             count[known] = counts[at[known]]
-        return np.where(events == _NEVER, 0, (lines << 40) | (count << 12) | (threads + 1))
+        who = (lines << 40) | (count << 12) | (threads + 1)
+        return np.asarray(np.where(events == _NEVER, 0, who))
 
     @staticmethod
     def _key(event: Any, cta: Any, thread: Any) -> Array:
@@ -242,13 +243,26 @@ class Observed:
             return found
         keys, addresses = self._global_loads.get(source.line, (np.zeros(0, np.int64), np.zeros(0, np.int64)))
         thread = np.int64(cta) << 11 | threads
-        at = np.searchsorted(keys, thread << 40 | time) - 1
-        if len(keys) == 0 or (at < 0).any() or (keys[at] >> 40 != thread).any():
+        before = np.searchsorted(keys, thread << 40 | time) - 1
+        if len(keys) == 0 or (before < 0).any() or (keys[before] >> 40 != thread).any():
             return None
         width = {"b8": 1, "u8": 1, "s8": 1, "b16": 2, "u16": 2, "b64": 8, "u64": 8, "f64": 8}.get(
             self.instructions[source.line].opcode.rsplit(".", 1)[-1], 4
         )
-        return np.asarray(addresses[at] + source.register * width + half * width // 2)[:, None]
+        return np.asarray(addresses[before] + source.register * width + half * width // 2)[:, None]
+
+    def accumulator(self, line: int, cta: int, number: int) -> int:
+        """Where the accumulator of a CTA's so many-th MMA of a line begins in Tensor Memory; -1 if that is not known."""
+        found = self._accumulators.get((line, cta), [])
+        return found[number] if number < len(found) else -1
+
+    @cached_property
+    def _accumulators(self) -> dict[tuple[int, int], list[int]]:
+        found: dict[tuple[int, int], list[int]] = defaultdict(list)
+        for read in self.record.reads:
+            if read.operand == "D":
+                found[read.line, read.cta].append(int(read.location[0, 0, 0]) * 512 + int(read.location[0, 0, 1]))
+        return dict(found)
 
     @cached_property
     def _tmem_loads(self) -> dict[tuple[int, int, int], tuple[list[int], list[Read]]]:
@@ -281,8 +295,10 @@ class Observed:
 
 def _short(opcode: str) -> str:
     """st.shared::cta.v4.b32 as st.shared, and so on: what a reader of the table wants to know."""
-    names = ("tcgen05.mma", "tcgen05.ld", "tcgen05.st", "wgmma", "ldmatrix", "stmatrix", "st.shared", "ld.shared",
-             "cp.async.bulk.tensor", "cp.reduce.async.bulk.tensor", "cp.async.bulk", "cp.async", "mma.sync")  # fmt: skip
+    names = (
+        "tcgen05.mma", "tcgen05.ld", "tcgen05.st", "wgmma", "ldmatrix", "stmatrix", "st.shared", "ld.shared",
+        "cp.async.bulk.tensor", "cp.reduce.async.bulk.tensor", "cp.async.bulk", "cp.async", "mma.sync",
+    )  # fmt: skip
     return next((name for name in names if opcode.startswith(name)), opcode)
 
 

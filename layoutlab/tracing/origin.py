@@ -1,13 +1,13 @@
 """Origin: where in global or Tensor Memory each element of an MMA's operand came from, in a run, and is that a matrix?
 
-Element (m, k) of an operand is the element of some row and some column: whatever tiles, stages and swizzles lie between,
-origin(m, k) = row(m) + column(k). A writer and a reader that disagree about a swizzle or an order of rows break that; and
-where they agree, the k of operand A and that of operand B must still go together.
+Element (m, k) of an operand is the element of some row and some column: whatever tiles, stages and swizzles lie
+between, origin(m, k) = row(m) + column(k). A writer and a reader that disagree about a swizzle break that; and where
+they agree, the k of operand A and that of operand B must still go together.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -93,16 +93,14 @@ def _places(run: Observed, t: Taken) -> _Places | None:
 
 
 def _of_event(run: Observed, t: Taken, event: int, mask: Array) -> _Places | None:
-    box, store, put = (known.get(event) for known in (run.boxes, run.store_of_event, run.tmem_store_of_event))
-    if box is not None:
-        return _in_box(box, t.location[mask])
-    if isinstance(store, Store) and store.source is not None:
+    if event in run.boxes:
+        return _in_box(run.boxes[event], t.location[mask])
+    store, put = run.store_of_event.get(event), run.tmem_store_of_event.get(event)
+    if store is not None and store.source is not None:
         return _copied(store, t, mask)
-    if isinstance(store, Store):
+    if store is not None:
         return _through_registers(run, store, t, mask)
-    if isinstance(put, TmemStore):
-        return _through_tmem_store(run, put, t, mask)
-    return None
+    return None if put is None else _through_tmem_store(run, put, t, mask)
 
 
 def _in_box(box: Read, places: Array) -> _Places | None:
@@ -117,7 +115,7 @@ def _in_box(box: Read, places: Array) -> _Places | None:
 
 
 def _rows_of(store: Store, cta: int, places: Array) -> tuple[Array, Array]:
-    """Of each byte which thread of a store put it there, as (thread's number among the store's, byte from its start)."""
+    """Of each byte which thread of a store put it there: its number among the store's, and the byte from its start."""
     mine = np.flatnonzero(store.cta == cta)
     starts = store.address[mine]
     order = np.argsort(starts, kind="stable")
@@ -154,7 +152,7 @@ def _through_tmem_store(run: Observed, put: TmemStore, t: Taken, mask: Array) ->
         return None
     place = t.location[mask]
     word = place[:, 0] * 512 + place[:, 1]
-    register, where = np.indices((put.lane.shape[0], put.lane[0].size))
+    register, _ = np.indices((put.lane.shape[0], put.lane[0].size))
     known = (put.lane * 512 + put.column).reshape(put.lane.shape[0], -1).ravel()
     order = np.argsort(known)
     at = order[np.minimum(np.searchsorted(known[order], word), len(known) - 1)]
@@ -187,7 +185,7 @@ def _element_bytes(t: Taken) -> int:
     return int(np.gcd.reduce(np.diff(flat))) if len(flat) > 1 else 1
 
 
-# -- is it a matrix? ----------------------------------------------------------------------------------------------------
+# -- is it a matrix? --------------------------------------------------------------------------------------------------
 
 
 def _not_separable(places: _Places) -> tuple[tuple[int, int], Array, Array] | None:
@@ -202,18 +200,12 @@ def _not_separable(places: _Places) -> tuple[tuple[int, int], Array, Array] | No
 
 
 def _other_operand(run: Observed, reader: Site, space: str, taken: Sequence[Taken]) -> str:
-    """Where the k of operand A is not the k of operand B of the same MMA; "" where it is, or is not known.
-
-    Across MMAs, of coordinates in tensors only: both operands then go through all of K alike.
-    """
+    """Where the k of operand A is not the k of operand B of the same MMA; "" where it is, or is not known."""
     if reader.operand != "A":
         return ""
-    others = {
-        (t.cta, t.line, i): t
-        for t, i in _numbered(run.readers.get((Site(reader.opcode, reader.where, "B"), "shared"), []))
-    }
-    apart: tuple[int, int] | None = None
-    once = len({(t.cta, t.line) for t in taken}) == len(taken)
+    site = Site(reader.opcode, reader.where, "B")
+    others = {(t.cta, t.line, i): t for t, i in _numbered(run.readers.get((site, "shared"), []))}
+    steps: dict[tuple[int, int], list[_Step]] = defaultdict(list)
     for a, i in _numbered(taken):
         b = others.get((a.cta, a.line, i))
         ours, theirs = _places(run, a), None if b is None else _places(run, b)
@@ -224,23 +216,43 @@ def _other_operand(run: Observed, reader: Site, space: str, taken: Sequence[Take
             return ""
         if (_steps(mine) != _steps(other)).any():
             k = int((_steps(mine) != _steps(other)).argmax())
-            return f"placed: k={k} of operand A is number {_steps(mine)[k]} along K where it comes from, of B {_steps(other)[k]}"
-        if ours.kind < BOX and not once:
-            continue  # a loop: each pass begins anew
-        step = _begin(mine), _begin(other)
-        if min(ours.kind, theirs.kind) < BOX:
-            if apart is None:
-                first = step
-            apart = step[0] - first[0], step[1] - first[1]
-            if apart[0] != apart[1]:
-                return f"placed: of a K step, operand A's elements are {apart[0]} further along K than the first step's, B's {apart[1]}"
-            continue
-        if apart is not None and step[0] - step[1] != apart[0] - apart[1]:
+            there = f"{_steps(mine)[k]} along K where it comes from, k={k} of operand B {_steps(other)[k]}"
+            return f"placed: k={k} of operand A is number {there}"
+        step = _Step(_begin(mine), _begin(other), len(mine), min(ours.kind, theirs.kind) >= BOX)
+        steps[a.cta, run.accumulator(a.line, a.cta, i)].append(step)
+    return next(filter(None, map(_steps_apart, steps.values())), "")
+
+
+@dataclass(frozen=True)
+class _Step:
+    """One MMA: where its k begins in what operand A and B come from, how many k it has, and whether both are boxes."""
+
+    a: int
+    b: int
+    depth: int
+    boxes: bool
+
+
+def _steps_apart(steps: Sequence[_Step]) -> str:
+    """Where the K steps of one accumulator do not go through A and B alike.
+
+    Of coordinates in two tensors that is known; what came from elsewhere may be tile after tile of other places, so
+    there only one tile is judged, which A's elements fill without a gap and once.
+    """
+    first = steps[0]
+    if not all(step.boxes for step in steps):
+        begins = sorted(step.a for step in steps)
+        if len(steps) < 2 or begins != [begins[0] + i * first.depth for i in range(len(steps))]:
+            return ""
+        sorted_b = sorted(step.b for step in steps)
+        if sorted_b != [sorted_b[0] + i * first.depth for i in range(len(steps))]:
+            return ""
+    for step in steps:
+        if step.a - first.a != step.b - first.b:
             return (
-                f"placed: of a K step operand A begins at {step[0]} along K and B at {step[1]}, of another at {apart[0]} and "
-                f"{apart[1]}"
+                f"placed: in one K step operand A is {step.a - first.a} further along K than in the first, operand B "
+                f"{step.b - first.b}"
             )
-        apart = step
     return ""
 
 

@@ -31,7 +31,7 @@ def covered(
     reader: Side, writers: Sequence[tuple[int, Side]], owner: Callable[[Access, Tile], Owner]
 ) -> Covered | None:
     """How pieces fill the reader's tile; None where there are none, `owner` says which elements a copy writes."""
-    rows, columns = reader.extents
+    columns = reader.extents[1]
     places = _places(reader)
     order = np.argsort(places.ravel())
     sorted_places = places.ravel()[order]

@@ -17,8 +17,8 @@ class Place:
     """The allocation (`root` numbers it), the bit of it where the tensor starts, and the view that it was made as.
 
     `via` names the operations between the view and the tensor that move its start by what is known at run time only;
-    `why` says why the start is not known; `whole` is the tensor of which an MMA's partition is a part; `sliced_bits` is how
-    far into the view the tensor starts by slices at coordinates that are known.
+    `why` says why the start is not known; `whole` is the tensor of which an MMA's partition is a part; `sliced_bits` is
+    how far into the view the tensor starts by slices at coordinates that are known.
     """
 
     root: int
@@ -171,7 +171,7 @@ def _sliced_bits(operation: Any) -> int:
         return 0
     if said is None or not isinstance(tensor, Tensor) or not isinstance(tensor.iterator, Pointer):
         return 0
-    layout = getattr(tensor.layout, "outer", tensor.layout)
+    layout: Any = getattr(tensor.layout, "outer", tensor.layout)
     at = _starts(said[1].replace("?", "0").replace("_", "0"))
     if at is None or layout.symbolic():
         return 0

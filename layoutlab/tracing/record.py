@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 class Access:
     """One use of a buffer: `role` is "writes", "reads" or "partitions"; `kind` "copy", "tma", "mma A", ...
 
-    `tensor` is what was given, as printed, `view` the tensor it was cut from, `whole` the one that an MMA took
-    its part of; `root` and `offset_bits` say where that lies, `sliced_bits` how far into it a slice starts; `texts` holds the layouts of who uses it (tv, tiler, by, op).
+    `tensor` is what was given, as printed, `view` the tensor it was cut from, `whole` the one that an MMA took its part
+    of; `root` and `offset_bits` say where that lies, `sliced_bits` how far into it a slice starts; `texts` holds the
+    layouts of who uses it (tv, tiler, by, op).
     """
 
     role: str

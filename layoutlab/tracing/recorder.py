@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
-from types import FrameType, FunctionType, ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 from layoutlab.tracing.pointers import Pointers, raw_value, same, tensor_text
@@ -98,7 +98,7 @@ class _Recorder:
         for owner, name, real in reversed(self.wrapped):
             setattr(owner, name, real)
 
-    def _put(self, owner: Any, name: str, real: Any, wrapper: FunctionType) -> None:
+    def _put(self, owner: Any, name: str, real: Any, wrapper: Any) -> None:
         """Puts a wrapper in a function's place, also where a module has imported the function by its name.
 
         The wrapper poses as the DSL's own: so the compiler takes the line of whoever calls it for the source line.

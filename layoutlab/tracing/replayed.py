@@ -75,7 +75,9 @@ def rows_of(ran: Ran, trace: Trace, traced: Iterable[Row]) -> list[Row]:
                 common = {"buffer": named.shown(space, taken), "writer": str(pair.writer), "reader": str(reader),
                           "places": (pair.writer.where, reader.where)}  # fmt: skip
                 cost = _cost(early.stores.get(pair.writer, []))
-                verdict, why = ("refuted", fault) if fault else _placed(early, pair, handoffs, named)
+                verdict, why, name = ("refuted", fault, "") if fault else _placed(early, pair, handoffs, named)
+                if name and not named.of(space, taken):
+                    common["buffer"] = f"{name}, {common['buffer']}"
                 rows.append(Row(**common, verdict=verdict, why=why, cost=cost))  # type: ignore[arg-type]
     return rows
 
@@ -111,7 +113,8 @@ def _never_written(early: Observed, late: Observed, reader: Site, space: str, li
             at = np.unravel_index(int(fresh.argmax()), fresh.shape)
             where = t.location[at]
             place = f"byte {int(where)}" if space == "shared" else f"lane {int(where[0])} column {int(where[1])}"
-            return f"it reads {place} of CTA {t.cta}, which nobody wrote ({int(fresh.sum())} of {fresh.size} elements){when}"
+            many = f"{int(fresh.sum())} of {fresh.size} elements"
+            return f"it reads {place} of CTA {t.cta}, which nobody wrote ({many}){when}"
     return ""
 
 
@@ -160,23 +163,24 @@ def _place(flat: int, space: str) -> str:
 # -- placement --------------------------------------------------------------------------------------------------------
 
 
-def _placed(run: Observed, pair: Pair, traced: Sequence[Row], named: _Named) -> tuple[str, str]:
-    """The verdict on which element is where, with its reason."""
+def _placed(run: Observed, pair: Pair, traced: Sequence[Row], named: _Named) -> tuple[str, str, str]:
+    """The verdict on which element is where, with its reason, and what the trace calls the buffer."""
     origin = followed(run, pair.reader, pair.space, pair.taken)
     if origin is not None and origin.fault:
-        return "refuted", origin.fault
+        return "refuted", origin.fault, ""
     for row in traced:
         agreement = _agreement(pair, row, named)
         if agreement:
             said = f"traced {row.buffer}: {row.writer} -> {row.reader}, {row.verdict}; {agreement}"
             said += f"; {origin.said}" if origin is not None else ""
-            return row.verdict, said + (f": {row.why}" if row.verdict != "proved" else "")
+            return row.verdict, said + (f": {row.why}" if row.verdict != "proved" else ""), row.buffer
     if origin is not None:
-        return "proved", origin.said
-    return "unsupported", (
+        return "proved", origin.said, ""
+    why = (
         f"all of it was written before it was read ({pair.elements} elements, early and late alike); which element "
         "each value is meant to be the run does not know, and no traced copy says it"
     )
+    return "unsupported", why, ""
 
 
 # -- the traced copies ------------------------------------------------------------------------------------------------
@@ -209,6 +213,8 @@ def _agreement(pair: Pair, row: Row, named: _Named) -> str:
         if found is None:
             return ""
         at, whole = found
+        if pair.reader.operand and not _in_order(model.coordinates[:, at], t.location.shape[:2], row.swapped):
+            return ""
         threads = t.writers[..., 1].ravel()[whole]
         if (
             pair.writer.opcode == "stmatrix"
@@ -231,8 +237,11 @@ def _agreement(pair: Pair, row: Row, named: _Named) -> str:
     return f"in the run {checked} elements were written{by} and read where this says"
 
 
-_CALLS = {"A": ("_A(", "gemm("), "B": ("_B(", "gemm("), "cp.async.bulk.tensor": ("tma_partition(", "block_copy("),
-          "tcgen05.ld": ("partition_S(",), "ld.shared": ("partition_S(", "copy("), "ldmatrix": ("partition_S(",)}  # fmt: skip
+_CALLS = {
+    "A": ("_A(", "gemm("), "B": ("_B(", "gemm("), "cp.async.bulk.tensor": ("tma_partition(", "block_copy("),
+    "tcgen05.ld": ("partition_S(",), "ld.shared": ("partition_S(", "copy("), "ldmatrix": ("partition_S(",),
+}  # fmt: skip
+"""Of an operand or an instruction, the calls by which a trace knows it."""
 
 
 def _same_kind(pair: Pair, reader: str) -> bool:
@@ -247,9 +256,10 @@ def _tmem_bytes(location: Array) -> Array:
 
 @dataclass(frozen=True)
 class _Model:
-    """A traced handoff: the bytes of its elements, sorted, and the thread that writes each (None: no thread does)."""
+    """A traced handoff: the bytes of its elements, sorted, their coordinates, and who writes each (None: no thread)."""
 
     bytes: Array
+    coordinates: Array
     threads: Array | None
 
 
@@ -266,8 +276,17 @@ def _model_of(handoff: Handoff) -> _Model | None:
         return None
     flat = np.broadcast_to(where["bit"] // 8 + where.get("lane", 0) * LANE_BYTES, t.shape)
     order = np.argsort(flat)
+    held = handoff.writer.owner.places.at(t=t, v=v)
+    coordinates = np.stack([np.broadcast_to(held[axis], t.shape)[order] for axis in handoff.tile.extents])
     threads = t[order] if handoff.writer.owner.threaded else None
-    return _Model(flat[order], threads)
+    return _Model(flat[order], coordinates, threads)
+
+
+def _in_order(coordinates: Array, shape: tuple[int, ...], swapped: bool) -> bool:
+    """Whether what an MMA takes as (row, k) goes on in the tile row by row and k by k."""
+    rows, columns = coordinates.reshape(2, *shape)[:: -1 if swapped else 1]
+    i, k = np.indices(shape)
+    return bool((rows - i == rows[0, 0]).all() and (columns - k == columns[0, 0]).all())
 
 
 class _Named:
@@ -276,7 +295,8 @@ class _Named:
     def __init__(self, trace: Trace, ran: Ran) -> None:
         self.base = SHARED_RESERVED_BYTES
         self.spans = list[tuple[int, int, str]]()
-        for access in trace.accesses:
+        roots = {access.root for access in trace.accesses if access.space == "smem"}
+        for access in trace.accesses if len(roots) == 1 else ():  # where several allocations begin is not known
             if access.space != "smem" or access.offset_bits is None or not access.tensor_name:
                 continue
             size = _bytes_of(access.view or access.tensor)

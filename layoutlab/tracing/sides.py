@@ -72,7 +72,7 @@ def sides(access: Access) -> list[Side]:
 
 
 def _text_of(access: Access) -> str:
-    """The tensor that says most: for TMA the one before its modes were grouped, for a product the one with all its K."""
+    """The tensor that says most: of TMA the one before its modes were grouped, of a product the one with all its K."""
     whole = (access.kind == "tma" and not access.via and not access.sliced_bits) or access.call == "gemm"
     return access.view if whole else access.tensor
 

@@ -1,7 +1,8 @@
 """Traces the kernels of the strangers' table, and edited copies of them, and writes down what came out.
 
     python3 -m venv /tmp/strangers && /tmp/strangers/bin/pip install -r tests/strangers/requirements.txt
-    /tmp/strangers/bin/pip install --no-deps flash-attn-4==4.0.0b36 quack-kernels==0.6.5 && /tmp/strangers/bin/pip install -e .
+    /tmp/strangers/bin/pip install --no-deps flash-attn-4==4.0.0b36 quack-kernels==0.6.5
+    /tmp/strangers/bin/pip install -e .
     /tmp/strangers/bin/python tests/strangers/record.py            # all; or only the names that contain an argument
 
 It needs torch (the CPU build does), so it is no part of the ordinary tests: they hold README.md's table against what
