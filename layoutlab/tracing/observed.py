@@ -146,10 +146,10 @@ class Observed:
             known = keys[at] == wanted
             count[known] = counts[at[known]]
         who = (lines << 40) | (count << 12) | (threads + 1)
-        return np.asarray(np.where(events == _NEVER, 0, who))
+        return np.where(events == _NEVER, 0, who)
 
     @staticmethod
-    def _key(event: Any, cta: Any, thread: Any) -> Array:
+    def _key(event: Any, cta: Any, thread: Any) -> Any:
         return (np.asarray(event, np.int64) << 32) | (np.asarray(cta, np.int64) << 11) | (np.asarray(thread) + 1)
 
     @cached_property
