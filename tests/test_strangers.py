@@ -43,7 +43,7 @@ def test_versions_are_recorded() -> None:
 
 @pytest.mark.parametrize("case", RECORD["cases"], ids=lambda c: f"{c['kernel']} {c['arch']}")
 def test_no_false_alarm(case: dict[str, Any]) -> None:
-    """Kernels known right: nothing is refuted, everything else has its reason, and a run that broke off is no kernel."""
+    """Kernels known right: nothing is refuted, all else has its reason, and none broke off."""
     if cell(case) == "-":
         assert "Unsupported compute capability" in case["ended"] or "not implemented" in case["ended"]
         return

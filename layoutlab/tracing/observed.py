@@ -252,7 +252,7 @@ class Observed:
         return np.asarray(addresses[before] + source.register * width + half * width // 2)[:, None]
 
     def accumulator(self, line: int, cta: int, number: int) -> int:
-        """Where the accumulator of a CTA's so many-th MMA of a line begins in Tensor Memory; -1 if that is not known."""
+        """Where the accumulator of a CTA's so many-th MMA of a line begins in Tensor Memory; -1: not known."""
         found = self._accumulators.get((line, cta), [])
         return found[number] if number < len(found) else -1
 
