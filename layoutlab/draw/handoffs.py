@@ -6,7 +6,6 @@ as an arrow from where the element was written to where it is read.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -68,23 +67,6 @@ def short(made: Handoff) -> str:
     """The handoff's name and the settings that are not the defaults."""
     usual = {entry.name: entry.default for entry in made.settings.entries} if made.settings else {}
     return made.name + "".join(f" {k}={v}" for k, v in made.params.items() if k not in usual or usual[k] != v)
-
-
-def writer_words(made: Handoff) -> tuple[str, ...]:
-    """Who writes, as the handoff's own first words say it, and which threads they are."""
-    owner = made.writer.owner
-    if not owner.threaded:
-        return (made.writer.unit,)
-    count, first = owner.places.axes["t"], owner.first_thread
-    said = re.match(r"([A-Z][\w ]*?) (?:writes?|stores?|takes?|puts?)\b", made.doc)
-    threads = f"threads T{first} to T{first + count - 1}" if count > 1 else f"T{first}"
-    return (said[1], threads) if said else (threads,)
-
-
-def reader_word(made: Handoff) -> str:
-    """Who reads: the MMA by the name that the handoff's own words give it."""
-    said = re.search(r"the ([A-Z]\w* MMA)\b", made.doc)
-    return f"the {said[1]}" if said and "MMA" in made.reader.who else made.reader.who
 
 
 def _axes(made: Handoff) -> tuple[str, str]:
