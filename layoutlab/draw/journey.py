@@ -39,7 +39,10 @@ class Stop:
 
 @dataclass(frozen=True)
 class Place:
-    """One element at one stop: from where it is taken, who holds it, where it is written and read, who has it then."""
+    """One element at one stop: from where it is taken, who holds it, where it is written and read, who has it then.
+
+    `source` and `target` are in global memory, `taken` is the register that a load brings it to.
+    """
 
     coordinate: str
     owner: str
@@ -49,6 +52,7 @@ class Place:
     reader: str
     source: str = ""
     taken: str = ""
+    target: str = ""
 
 
 def journey(handoffs: Iterable[Handoff | Leg], element: str) -> list[Stop]:
@@ -115,8 +119,10 @@ def journey_graph(stops: Sequence[Stop], element: str) -> str:
     for number, stop in enumerate(stops):
         parts = [*wrapped(f"{stop.title}: {stop.verdict}"), *wrapped(stop.coordinates), *wrapped(stop.remark)]
         for place in stop.places:
-            parts.append(f"({place.coordinate}) " + f"\n{ARROW[1:]}".join(hops(place)))
-        graph.node(f"s{number}", label=graphviz.escape("\n".join(parts)))
+            first, *others = hops(place)
+            parts += [f"({place.coordinate}) {first}", *(f"   {ARROW[1:]}{hop}" for hop in others)]
+        text = graphviz.escape("\n".join(parts)).replace("\n", r"\l")  # each line ends at the left
+        graph.node(f"s{number}", label=graphviz.nohtml(rf"{text}\l"))
         if number:
             graph.edge(f"s{number - 1}", f"s{number}")
     return str(graph.source)
@@ -125,7 +131,8 @@ def journey_graph(stops: Sequence[Stop], element: str) -> str:
 def hops(place: Place) -> list[str]:
     """Where the element is, from one hand to the next."""
     wrong = "" if place.right else f", which READS AT {place.read}"
-    found = [place.source, place.owner, place.written, f"{place.reader}{wrong}", place.taken]
+    reader = f"{place.reader}, {place.taken}" if place.taken else place.reader
+    found = [place.source, place.owner, place.written, f"{reader}{wrong}", place.target]
     return [hop for hop in found if hop]
 
 
@@ -171,7 +178,8 @@ def _place(leg: Leg, t: int, v: int) -> Place:
         wrote == read and h.writer.space == h.reader.space,
         _reads(leg, coordinate),
         _tensor(leg.source, coordinate),
-        _taken(leg, coordinate) or ("" if h.writer.space == "gmem" else _tensor(leg.target, coordinate)),
+        _taken(leg, coordinate),
+        "" if h.writer.space == "gmem" else _tensor(leg.target, coordinate),
     )
 
 
