@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from math import hypot
 from zlib import crc32
 
 from layoutlab.draw.palette import Palette, palette
 from layoutlab.draw.picture import NOTHING, WRONG, Arrow, Band, Panel, Picture
+from layoutlab.draw.routes import Point, in_from, out_to_the_right, within, without_repeats
 
 SIZE = 8  # of the labels, in px
 LETTER = 0.602 * SIZE  # the advance of a monospaced letter: DejaVu Sans Mono and Menlo have 0.602 em, others less
@@ -25,6 +25,8 @@ HEAD = 13  # px for a row of headings
 TITLE = 14
 CAPTION = 10
 GAP = 44  # px between panels
+CORE = 2  # px of an arrow's line, which has the room between two cells' labels
+HALO = 6
 SWATCHES = 8  # of the legend
 NARROWEST = 420  # px: captions need some room
 WIDE = 1600  # px: sheets that are so many times wider have captions so many times larger
@@ -63,9 +65,10 @@ class _Frame:
         foot = 2 * HEAD if self.panel.col_axis.foot else 0
         return self.y + self.top + self.panel.rows * self.height + foot + 2
 
-    def centre(self, cell: int) -> tuple[float, float]:
-        row, col = divmod(cell, self.panel.cols)
-        return self.x + self.left + (col + 0.5) * self.width, self.y + self.top + (row + 0.5) * self.height
+    def on_sheet(self, points: Sequence[Point]) -> list[Point]:
+        """(columns, rows) of the panel as px of the sheet."""
+        x, y = self.x + self.left, self.y + self.top
+        return [(x + col * self.width, y + row * self.height) for col, row in points]
 
 
 class _Drawing:
@@ -90,9 +93,11 @@ class _Drawing:
         width = max(self._placed(0)[1] + MARGIN, NARROWEST)
         head, y = self._heading(legend, width)
         frames, _, bottom = self._placed(y)
+        fills = [part for frame in frames for part in self._ground(frame)]
         body = [part for frame in frames for part in self._panel(frame)]
         by_name = {frame.panel.name: frame for frame in frames}
-        arrows = [part for arrow in self.picture.arrows for part in self._arrow(arrow, by_name)]
+        routes = [(arrow, self._route(arrow, by_name)) for arrow in self.picture.arrows]
+        width = max([width, *(round(x) + MARGIN // 2 for _, route in routes for x, _ in route)])
         height = bottom + MARGIN
         return "\n".join(
             [
@@ -102,9 +107,11 @@ class _Drawing:
                 f"<desc>{_escape(' '.join(self.picture.notes) or self.picture.title)}</desc>",
                 self._style(),
                 f'<rect width="{width}" height="{height}" fill="#fff"/>',
+                *fills,
+                *(self._halo(arrow, route) for arrow, route in routes),
                 *head,
                 *body,
-                *arrows,
+                *(part for arrow, route in routes for part in self._arrow(arrow, route, by_name)),
                 "</svg>\n",
             ]
         )
@@ -124,18 +131,23 @@ class _Drawing:
             ".g": f"stroke:{line};stroke-width:.5;fill:none",
             ".G": f"stroke:{heavy};stroke-width:1.2;fill:none",
             ".w": f"stroke:{wrong};stroke-width:1",
-            ".a": f"stroke:{wrong};stroke-width:{2.2 * self.scale:g};fill:none;marker-end:url(#{self.key}-head)",
-            ".n": f"stroke-width:{self.scale};stroke-dasharray:{4 * self.scale} {3 * self.scale}",
-            ".f": f"stroke:{wrong};stroke-width:{2.2 * self.scale:g};fill:none",
+            ".a": f"stroke:{wrong};stroke-width:{CORE};fill:none;marker-end:url(#{self.key}-head)",
+            ".n": "stroke-width:1;stroke-dasharray:4 3",
+            ".f": f"stroke:{wrong};stroke-width:{CORE};fill:none",
+            ".u": f"stroke:{wrong};stroke-width:{HALO * self.scale};stroke-opacity:.4;fill:none",
+            ".v": f"marker-end:url(#{self.key}-halo)",
         }
         # Inherited, not matched: no selector reaches from here into what a <use> repeats.
         scoped = f".{self.key}{{font:{SIZE}px {FONT};text-anchor:middle}}"
         scoped += "".join(f".{self.key} {selector}{{{rule}}}" for selector, rule in rules.items())
-        head = (
-            f'<defs><marker id="{self.key}-head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="5" markerHeight="5"'
-            f' orient="auto"><path d="M0 0L8 4L0 8z" fill="{wrong}"/></marker></defs>'
+        heads = ((f"{self.key}-head", 10, 2 * CORE, 1), (f"{self.key}-halo", 14 * self.scale, 12 * self.scale, 0.4))
+        markers = "".join(
+            f'<marker id="{name}" markerUnits="userSpaceOnUse" markerWidth="{long}" markerHeight="{wide}" refX="{long}"'
+            f' refY="{wide / 2:g}" orient="auto"><path d="M0 0L{long} {wide / 2:g}L0 {wide}z" fill="{wrong}"'
+            f' fill-opacity="{opacity}"/></marker>'
+            for name, long, wide, opacity in heads
         )
-        return f"<style>{scoped}</style>{head}"
+        return f"<style>{scoped}</style>" + (f"<defs>{markers}</defs>" if self.picture.arrows else "")
 
     def _heading(self, legend: list[tuple[int | str, str]], width: int) -> tuple[list[str], int]:
         """Title, notes and legend, and the y where the panels begin."""
@@ -211,14 +223,16 @@ class _Drawing:
 
     # -- one panel ----------------------------------------------------------------------------------------------------
 
+    def _ground(self, f: _Frame) -> Iterator[str]:
+        """What lies under the labels and the arrows."""
+        yield f'<g transform="translate({f.x + f.left} {f.y + f.top})">{"".join([*self._fills(f), *self._marks(f)])}</g>'
+
     def _panel(self, f: _Frame) -> Iterator[str]:
         panel = f.panel
         x0, y0 = f.x + f.left, f.y + f.top
         yield f'<text class="p" x="{f.x}" y="{f.y + 10 * self.scale}">{_escape(panel.title)}</text>'
         yield from self._axes(f)
         yield f'<g id="{self.key}-{panel.name}" data-cell="{f.width} {f.height}" transform="translate({x0} {y0})">'
-        yield from self._fills(f)
-        yield from self._marks(f)
         yield from self._labels(f)
         yield f'<path class="g" d="{_grid(panel, f)}"/>'
         heavy = _heavy(panel, f)
@@ -332,18 +346,40 @@ class _Drawing:
 
     # -- arrows -------------------------------------------------------------------------------------------------------
 
-    def _arrow(self, arrow: Arrow, frames: dict[str, _Frame]) -> Iterator[str]:
+    def _route(self, arrow: Arrow, frames: dict[str, _Frame]) -> list[Point]:
+        """The arrow's way on the sheet: along the lines between cells, and between panels through the gaps."""
         start, end = frames[arrow.from_panel], frames[arrow.to_panel]
-        (x1, y1), (x2, y2) = start.centre(arrow.from_cell), end.centre(arrow.to_cell)
-        for frame, x, y in ((start, x1, y1), (end, x2, y2)):
-            left, top = x - frame.width / 2, y - frame.height / 2
+        if start is end:
+            return start.on_sheet(within(start.panel.cols, arrow.from_cell, arrow.to_cell))
+        leave = start.on_sheet(out_to_the_right(start.panel.cols, arrow.from_cell))
+        beside = end.x > start.x
+        turn = end.x - GAP // 2 if beside else max(start.right, end.right) + MARGIN // 2
+        side = "left" if beside else "right"
+        line = _free_line(end, arrow.to_cell // end.panel.cols)
+        arrive = end.on_sheet(in_from(side, end.panel.cols, arrow.to_cell, line))
+        return [*leave, (turn, leave[-1][1]), (turn, arrive[0][1]), *arrive]
+
+    def _halo(self, arrow: Arrow, route: Sequence[Point]) -> str:
+        """What makes an arrow seen from afar; it lies under the labels."""
+        return "" if arrow.thin else f'<path class="u v" d="{_polyline(route)}"/>'
+
+    def _arrow(self, arrow: Arrow, route: Sequence[Point], frames: dict[str, _Frame]) -> Iterator[str]:
+        for frame, cell in ((frames[arrow.from_panel], arrow.from_cell), (frames[arrow.to_panel], arrow.to_cell)):
+            row, col = divmod(cell, frame.panel.cols)
+            (left, top), *_ = frame.on_sheet([(col, row)])
             yield f'<rect class="f" x="{left:g}" y="{top:g}" width="{frame.width}" height="{frame.height}"/>'
-        length = hypot(x2 - x1, y2 - y1) or 1
-        bend = min(0.25 * length, 60)
-        xm, ym = (x1 + x2) / 2 + bend * (y2 - y1) / length, (y1 + y2) / 2 - bend * (x2 - x1) / length
-        path = f"M{x1:.1f} {y1:.1f}Q{xm:.1f} {ym:.1f} {x2:.1f} {y2:.1f}"
         said = f"<title>{_escape(arrow.text)}</title>" if arrow.text else ""
-        yield f'<path class="{"a n" if arrow.thin else "a"}" d="{path}">{said}</path>'
+        yield f'<path class="{"a n" if arrow.thin else "a"}" d="{_polyline(route)}">{said}</path>'
+
+
+def _free_line(frame: _Frame, row: int) -> int:
+    """The upper or lower line of a row, which no band's name beside the panel is at; headings stand on the first."""
+    middles = [band.start + band.count / 2 for band in frame.panel.row_axis.bands]
+    return row if row and all(abs(row - middle) * frame.height > LINE for middle in middles) else row + 1
+
+
+def _polyline(points: Sequence[Point]) -> str:
+    return "M" + "L".join(f"{x:g} {y:g}" for x, y in without_repeats(points))
 
 
 def legend_of(picture: Picture) -> list[tuple[int | str, str]]:
