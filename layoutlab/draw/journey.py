@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from layoutlab.draw.handoffs import STEP_BITS, short
 from layoutlab.draw.legs import Leg, Tensor, Way, leg_of
@@ -169,7 +168,9 @@ def _place(leg: Leg, t: int, v: int) -> Place:
     wrote = leg.outputs(h.writer.write.at(t=t, v=v))
     read = leg.outputs(h.reader.read.at(**coordinate))
     named = owner.named({"t": t, "v": v})
-    at, to = (_told(leg, Location(space, x), coordinate) for space, x in ((h.writer.space, wrote), (h.reader.space, read)))
+    at, to = (
+        _told(leg, Location(space, x), coordinate) for space, x in ((h.writer.space, wrote), (h.reader.space, read))
+    )
     return Place(
         ", ".join(f"{a}={x}" for a, x in coordinate.items()),
         f"{named} of warp {(t + owner.first_thread) // 32}" if owner.threaded else f"{leg.writer[0]}, {named}",

@@ -142,9 +142,9 @@ def writer_words(made: Handoff) -> Unit:
 
 
 def reader_words(made: Handoff) -> Unit:
-    """Who reads: the MMA by the name that the handoff's own words give it, a load by its threads."""
+    """Who reads: the MMA that the handoff's words name last, a load by its threads."""
     if made.reader.owner is not None and "MMA" not in made.reader.who:
         count, first = made.reader.owner.places.axes["t"], made.reader.owner.first_thread
         return (f"threads T{first} to T{first + count - 1}",)
-    said = re.search(r"the ([A-Z]\w* MMA)\b", made.doc)
-    return (f"the {said[1]}" if said and "MMA" in made.reader.who else made.reader.who,)
+    said = re.findall(r"the ([A-Z]\w* MMA)\b", made.doc)
+    return (f"the {said[-1]}" if said and "MMA" in made.reader.who else made.reader.who,)

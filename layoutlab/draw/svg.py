@@ -225,7 +225,8 @@ class _Drawing:
 
     def _ground(self, f: _Frame) -> Iterator[str]:
         """What lies under the labels and the arrows."""
-        yield f'<g transform="translate({f.x + f.left} {f.y + f.top})">{"".join([*self._fills(f), *self._marks(f)])}</g>'
+        body = "".join([*self._fills(f), *self._marks(f)])
+        yield f'<g transform="translate({f.x + f.left} {f.y + f.top})">{body}</g>'
 
     def _panel(self, f: _Frame) -> Iterator[str]:
         panel = f.panel
