@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from base64 import b64decode
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +181,79 @@ def test_the_arrow_is_the_first_counterexample() -> None:
     first = next(i for i, wrong in enumerate(picture.items["wrong"]) if wrong)
     assert (picture.items["thread"][first], picture.items["value"][first]) == (1, 0)
     assert picture_of(named("sP")()).arrows == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("sV", {"descriptor": "swapped"}), ("sV", {"tma_swizzle": "64"}), ("sK", {"box": "row"}),
+        ("sQ", {"k_step": "always_32_bytes"}), ("sP", {"store": "tiled_copy_c"}), ("epilogue", {"tma_swizzle": "none"}),
+        ("oRescale", {"store_column": 288}), ("oRescale", {"load": "16x256b.x4"}), ("rs_reuse", {"dtype": "e4m3"}),
+        ("tP", {"p_offset": 8, "read_offset": 0}), ("sP90", {"write_swizzle": "elements"}),
+    ],
+)  # fmt: skip
+def test_every_misplacement_has_its_arrow(name: str, settings: dict[str, Any]) -> None:
+    verdict = ll.verify(named(name)(**settings))
+    picture = picture_of(verdict)
+    witness = verdict["placed"].witness
+    arrow = next(a for a in picture.arrows if not a.thin)
+    assert arrow.text == witness.message
+    item = picture.panel("memory").cells[arrow.from_cell]
+    here = [item, *picture.panel("memory").more.get(arrow.from_cell, [])]
+    assert any(all(picture.items[a][i] == x for a, x in witness.coordinate.items()) for i in here)
+    assert len(picture.arrows) == 3
+
+
+def rectangles(svg: str) -> tuple[list[Any], list[Any]]:
+    """From the SVG alone: the boxes of the cells' labels, and those of arrows and frames."""
+    letter, up, down = 0.602 * 8, 7.5, 2.0  # px of a letter of 8 px: its advance, above and below the line
+    texts, strokes = [], []
+    series: dict[str, list[tuple[str, float, str]]] = {}
+    for m in re.finditer(
+        r'<g id="\w+-(\w+)" data-cell="[^"]*" transform="translate\((\d+) (\d+)\)">(.*?)\n</g>', svg, re.S
+    ):
+        x0, y0 = int(m[2]), int(m[3])
+        placed = [
+            (n, float(x), float(y)) for x, y, n in re.findall(r'translate\(([\d.]+) ([\d.]+)\)"><g id="([^"]+)"', m[4])
+        ]
+        placed += [
+            (n, float(at) * (a == "x"), float(at) * (a == "y"))
+            for n, a, at in re.findall(r'<use href="#([^"]+)" ([xy])="([\d.]+)"/>', m[4])
+        ]
+        for name, body in re.findall(r'<g id="([^"]+)"[^>]*>(.*?)</g></g>', m[4]):
+            series[name] = [
+                (a, float(at), text) for a, at, text in re.findall(r'<text ([xy])="([\d.]+)">([^<]*)<', body)
+            ]
+        for name, dx, dy in placed:
+            for a, at, text in series[name]:
+                x, y, half = x0 + dx + at * (a == "x"), y0 + dy + at * (a == "y"), len(text) * letter / 2
+                texts.append((x - half, y - up, x + half, y + down, text))
+    for thin, d in re.findall(r'<path class="a( n)?" d="M([^"]+)"', svg):
+        points = [tuple(map(float, p.split())) for p in d.split("L")]
+        half = 0.5 if thin else 1
+        for (x1, y1), (x2, y2) in pairwise(points):
+            strokes.append((min(x1, x2) - half, min(y1, y2) - half, max(x1, x2) + half, max(y1, y2) + half))
+    return texts, strokes
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("sP", {"write_swizzle": "none"}), ("sP", {"k_order": "021"}), ("sV", {"descriptor": "swapped"}),
+        ("sK", {"box": "row"}), ("tP", {"p_offset": 8, "read_offset": 0}), ("rs_reuse", {"dtype": "e4m3"}),
+        ("sP90", {"write_swizzle": "none"}), ("epilogue", {"tma_swizzle": "none"}), ("oRescale", {"store_column": 288}),
+    ],
+)  # fmt: skip
+def test_no_label_of_a_whole_handoff_is_under_an_arrow(name: str, settings: dict[str, Any]) -> None:
+    texts, strokes = rectangles(draw(named(name)(**settings), format="svg"))
+    assert len(texts) > 20_000 and len(strokes) >= 3
+
+    def covered(down: float) -> list[str]:
+        moved = [(x1, y1 + down, x2, y2 + down) for x1, y1, x2, y2 in strokes]
+        return [t[4] for t in texts for s in moved if s[0] < t[2] and t[0] < s[2] and s[1] < t[3] and t[1] < s[3]]
+
+    assert covered(0) == []
+    assert covered(7)  # a line that is not between the cells is seen
 
 
 def test_elements_that_nobody_writes_are_in_the_readers_panel_alone() -> None:

@@ -16,7 +16,7 @@ from layoutlab.errors import LayoutError
 from layoutlab.handoff.core import Handoff, verify
 from layoutlab.handoff.inverse import inverse
 from layoutlab.handoff.report import cost_line
-from layoutlab.handoff.verdict import Claim, Verdict
+from layoutlab.handoff.verdict import Claim, Verdict, Witness
 
 WORDS = {
     "byte": "written at byte", "read": "read at byte", "step": "MMA step", "lane": "written in lane",
@@ -281,15 +281,11 @@ def _arrows(items: Items, panels: Sequence[Panel], placed: Claim) -> tuple[Arrow
     at = placed.witness
     if placed.verdict != "refuted" or at is None:
         return ()
-    found = [
-        i
-        for i, (t, v) in enumerate(zip(items["thread"], items["value"], strict=True))
-        if (t, v) == (at.thread, at.value)
-    ]
-    if not found:
+    found = _item_of(items, at)
+    if found is None:
         return ()
     tile, memory, reader = panels
-    item = found[0]
+    item = found
     if "byte" not in items:
         row = "lane" if "lane" in items else "holder"
         wrote, reads = (cell_in_row(memory, items[f"{b}{row}"][item], items[f"{b}bit"][item]) for b in ("", "read_"))
@@ -305,6 +301,16 @@ def _arrows(items: Items, panels: Sequence[Panel], placed: Claim) -> tuple[Arrow
             ends = ("memory", other, panel.name, cell) if back else (panel.name, cell, "memory", other)
             out.append(Arrow(*ends, "", thin=True))
     return tuple(out)
+
+
+def _item_of(items: Items, at: Witness) -> int | None:
+    """The item that a counterexample is about: its thread's value, or of a unit without threads the element."""
+    if at.thread is not None:
+        pairs = zip(items["thread"], items["value"], strict=True)
+        return next((i for i, pair in enumerate(pairs) if pair == (at.thread, at.value)), None)
+    columns = [[x == wanted for x in items[axis]] for axis, wanted in (at.coordinate or {}).items()]
+    here = zip(*columns, items[WRONG], [t >= 0 for t in items["thread"]], strict=True)
+    return next((i for i, row in enumerate(here) if all(row)), None)
 
 
 def cell_of(panel: Panel, item: int) -> int | None:
