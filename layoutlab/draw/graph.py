@@ -21,7 +21,7 @@ from layoutlab.handoff.verdict import Verdict
 FONT = "Courier"
 """Whose widths every renderer knows, and which no monospaced font exceeds."""
 
-LONG = 3
+LONG = 2
 """Handoffs of a graph from left to right; one of more goes down the page."""
 
 _WIDE = 46  # letters of a label's line
@@ -81,6 +81,7 @@ def graph_of(handoffs: Iterable[Handoff | Verdict | Leg], title: str = "") -> st
         said = where if isinstance(where, str) else f"{where.name} in global memory"
         return node((said, *_shape(where)), _SHAPES["gmem"][0], "buffer", "gmem", said)
 
+    outward = {leg.writer for leg in legs if leg.handoff.writer.space == "gmem"}  # whose buffers are legs of their own
     for leg, verdict in zip(legs, verdicts, strict=True):
         made = leg.handoff
         space = made.writer.space
@@ -97,7 +98,7 @@ def graph_of(handoffs: Iterable[Handoff | Verdict | Leg], title: str = "") -> st
         edge(buffer, reader, (_source(made.reader.source), said, _why(verdict)), **look)
         if leg.source:
             edge(tensor(leg.source), writer, ())
-        if leg.target and space != "gmem":
+        if leg.target and space != "gmem" and leg.reader not in outward:
             edge(reader, tensor(leg.target), ())
     return str(graph.source)
 
