@@ -11,6 +11,7 @@ from base64 import b64decode
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -24,6 +25,8 @@ from layoutlab.cli import main
 from layoutlab.draw import Choice, draw, picture_of, rendered, repr_svg
 from layoutlab.draw.palette import PALETTES
 from layoutlab.draw.picture import NOTHING
+from layoutlab.kernels.attention_config import AttentionConfig
+from layoutlab.kernels.attention_handoffs import attention_handoffs
 from layoutlab.text import parse
 
 PRINTED = Path(__file__).parent / "data" / "printed"
@@ -345,6 +348,53 @@ def test_conflicts_are_counted_as_the_cost_model_counts() -> None:
     assert set(wide) == {1}
 
 
+def test_registers_have_a_row_for_each_thread() -> None:
+    """Accumulators kept as operand A: m16n8k16's fragment is T 4 (m % 8) + k / 2 % 4, two k to a register (PTX ISA)."""
+    svg = draw(named("rs_reuse")(instruction="mma.sync", kv=32), format="svg")
+    memory, reader = read_svg(svg, "memory"), read_svg(svg, "reader")
+    assert len(memory) == len(reader) == 16 * 32
+    for m in range(16):
+        for k in range(32):
+            thread = 4 * (m % 8) + k // 2 % 4
+            register = m // 8 + 2 * (k // 8)
+            assert reader[m, k] == [f"T{thread}", f"R{register}"]
+            assert memory[thread, 2 * register + k % 2] == [f"m{m}", f"k{k}"]
+    picture = picture_of(named("rs_reuse")(dtype="e4m3"))
+    arrow = next(a for a in picture.arrows if not a.thin)
+    assert (arrow.from_cell, arrow.to_cell) == (2, 4)  # T0 register 0 bit 16 to T0 register 1
+    assert "byte" not in picture.items and "bank" not in picture.items
+
+
+def test_the_tensor_cores_accumulator_goes_to_a_threads_register() -> None:
+    picture = picture_of(attention_handoffs(AttentionConfig())["tO"])
+    assert picture.panels[0].title == "written: tile O, by the MMA, each cell its row and column of D"
+    cells = read_svg(rendered(picture, "svg"))
+    assert cells[5, 17] == ["r5", "c17"]
+    item = picture.panels[0].cells[5 * 128 + 17]
+    assert (picture.items["to_thread"][item], picture.items["to_value"][item]) == (128 + 5, 17)
+    assert (picture.items["lane"][item], picture.items["column"][item]) == (5, 256 + 17)
+
+
+def test_global_memory_has_sectors_and_no_banks() -> None:
+    panel = picture_of(attention_handoffs(AttentionConfig())["store"]).panel("memory")
+    assert panel.title.startswith("global memory") and [b.text for b in panel.col_axis.bands] == ["0", "1", "2", "3"]
+    with pytest.raises(ll.LayoutError, match="there is no bank here"):
+        picture_of(attention_handoffs(AttentionConfig())["store"], Choice(colour="bank"))
+
+
+@pytest.mark.parametrize("axes", [("thread", "value"), ("byte", "bank"), ("lane", "column"), ("wrong", "m")])
+def test_coordinates_may_be_called_anything(axes: tuple[str, str]) -> None:
+    P = ll.Tile("P", **dict.fromkeys(axes, 8), bits=16)
+    made = ll.Handoff(P, writer=ll.store("(8,8):(1,8)", ll.smem("(8,8):(8,1)", over=P), bits=16), reader="(8,8):(1,8)")
+    svg = draw(made, format="svg")
+    tile, reader = read_svg(svg), read_svg(svg, "reader")
+    for i in range(8):
+        for j in range(8):
+            assert tile[i, j] == [f"T{i}", f"V{j}"] and reader[i, j] == [str(2 * (i + 8 * j))]
+    assert sum(picture_of(made).items["wrong"]) == 56
+    assert read_html(draw(made, format="html"))["columns"]["thread"].tolist() == [t for t in range(8) for _ in range(8)]
+
+
 # -- instructions and copies ------------------------------------------------------------------------------------------
 
 
@@ -457,6 +507,25 @@ def test_a_page_cannot_be_broken_by_a_title() -> None:
     assert "<b>" not in draw("4:1", format="svg", title="<b>&\"'")
 
 
+@pytest.mark.parametrize("format", ["svg", "html", "tex", "txt"])
+def test_no_title_makes_a_file_that_cannot_be_read(format: str) -> None:
+    text = draw("(4,2):(1,4)", format=format, title="bell\x07 nul\x00 half\ud800 <b> & \"quoted\" 'so'")
+    assert not re.search("[\x00-\x08\x0b-\x1f\ud800-\udfff]", text)
+    assert text.encode() and "\ufffd" in text
+    if format == "svg":
+        assert "quoted" in ElementTree.fromstring(text).findtext("{http://www.w3.org/2000/svg}title")
+
+
+def test_a_page_counts_as_far_as_it_can_exactly() -> None:
+    data = json.loads(
+        re.search(r'id="data">(.*?)</script>', draw("(2,2):(10000000000,1)", format="html"), re.DOTALL)[1]
+    )
+    kind, packed = data["columns"]["location"]
+    assert kind == "d" and np.frombuffer(b64decode(packed), "<f8").tolist() == [0, 10000000000, 1, 10000000001]
+    with pytest.raises(ll.LayoutError, match=r"more than a page counts exactly \(2\^53\)"):
+        draw("(2,2):(100000000000000000000,1)", format="html")
+
+
 @pytest.mark.parametrize("width", [20, 40, 80, 120, 200])
 def test_text_is_as_wide_as_it_may_be(width: int) -> None:
     for what in (named("sP")(write_swizzle="none"), "S<3,3,3> o 0 o (8,64):(64,1)", "ldmatrix.x4"):
@@ -564,6 +633,11 @@ def test_a_legend_names_what_nobody_has() -> None:
         ({"colour": "k // 0"}, "'k // 0' is no column of this picture"),
         ({"only": "value<0"}, "nothing is left to draw: value<0 keeps no element"),
         ({"only": "value"}, "'value' is no condition"),
+        ({"rows": (500, 600)}, "nothing is left to draw: these rows and columns keep no element"),
+        ({"rows": (8, 8)}, "rows=(8, 8): from a number up to a larger one"),
+        ({"bits": 8}, "bits is of a bare layout: sP is a handoff"),
+        ({"tile": (4, 4)}, "tile is of a bare layout: sP is a handoff"),
+        ({"labels": "name"}, "labels='name': a memory's cells say their owner or their coordinate"),
         ({"panels": ("tile", "gmem")}, "there is no panel gmem: tile, memory, reader"),
         ({"palette": "rainbow"}, "there is no palette rainbow"),
         ({"format": "png"}, "there is no format png"),
@@ -594,6 +668,12 @@ def test_memory_before_the_first_byte_is_refused() -> None:
     draw("(4,2):(1,-4)", format="svg")
     with pytest.raises(ll.LayoutError, match="has the location -4"):
         draw("(4,2):(1,-4)", format="svg", bits=16)
+
+
+@pytest.mark.parametrize("bits", [0, -3, 7, 1000])
+def test_widths_that_no_element_has_are_refused(bits: int) -> None:
+    with pytest.raises(ll.LayoutError, match=f"bits={bits} is no element's width"):
+        draw("(4,2):(1,4)", format="svg", bits=bits)
 
 
 @pytest.mark.parametrize("bits", [4, 6, 8, 16, 32, 64])
@@ -676,6 +756,8 @@ def test_the_command_writes_what_the_suffix_says(tmp_path: Path, capsys: pytest.
         assert main(["draw", "sP", "--rows", "0:4", "--cols", "0:8", "-o", str(path)]) == 0
         assert path.read_text().startswith(start)
     assert capsys.readouterr().out == ""
+    assert main(["draw", "(2,3):(3,1)", "-o", str(tmp_path / "CAPITALS.SVG")]) == 0
+    assert (tmp_path / "CAPITALS.SVG").read_text().startswith("<svg")
     assert main(["draw", "(2,3):(3,1)"]) == 0
     assert capsys.readouterr().out.endswith("  1  3  4  5\n")
 
@@ -691,6 +773,12 @@ def test_the_command_writes_what_the_suffix_says(tmp_path: Path, capsys: pytest.
         (["no_such.py"], 2, "there is no file no_such.py"),
         (["sP", "sP"], 2, "several make a graph"),
         (["sP", "--rows", "8:0"], 2, "8:0"),
+        (["sP", "--element", ""], 2, "'' names no element"),
+        (["sP", "--element", "P[999,0]"], 2, "m ends at 127"),
+        (["sP", "--rows", "0:4", "-o", "x.gv"], 2, "--rows chooses of a tile's grid, and this draws a graph"),
+        (["sP", "--count-banks", "--element", "P[0,0]"], 2, "--count-banks chooses of a tile's grid"),
+        (["attention", "--rows", "0:4", "-o", "x.svg"], 2, "-o FILE.gv draws their graph"),
+        (["sP", "--format", "svg", "-o", "/dev/full"], 2, "cannot write /dev/full: No space left on device"),
         (["nope"], 2, "no handoff, kernel, file or layout is called nope"),
         (["sPP"], 2, "is called sPP, did you mean sP?"),
         (["(4,2):(1,4)", "-o", "/nonexistent/x.svg"], 2, "cannot write /nonexistent/x.svg: No such file or directory"),

@@ -47,7 +47,7 @@ def draw(
     `what` is a layout, a copy, an MMA, an instruction, a handoff, a verdict or a text; the keywords are `Choice`'s.
     Raises LayoutError for an unknown format, column or panel.
     """
-    suffix = str(path).rpartition(".")[2] if path is not None else "svg"
+    suffix = str(path).rpartition(".")[2].lower() if path is not None else "svg"
     text = rendered(picture_of(what, Choice(**choice)), format or suffix, palette, width)
     if path is not None:
         with open(path, "w", encoding="utf-8") as file:

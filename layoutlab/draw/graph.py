@@ -14,6 +14,7 @@ from typing import Any
 
 from layoutlab.draw.handoffs import short
 from layoutlab.draw.legs import Leg, Tensor, Unit, leg_of
+from layoutlab.draw.picture import printable
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.core import Handoff, verify
 from layoutlab.handoff.verdict import Verdict
@@ -146,7 +147,7 @@ def _title(verdicts: Sequence[Any], title: str) -> str:
     import graphviz
 
     told = title or ", ".join(short(v.handoff) for v in verdicts)
-    return str(graphviz.escape("\n".join(textwrap.wrap(told, 2 * _WIDE))))
+    return str(graphviz.escape("\n".join(textwrap.wrap(printable(told), 2 * _WIDE))))
 
 
 def _source(text: str) -> str:
@@ -180,4 +181,4 @@ def _why(verdict: Any) -> str:
 def wrapped(text: str) -> list[str]:
     import textwrap
 
-    return textwrap.wrap(text, _WIDE, break_on_hyphens=False) if text else []
+    return textwrap.wrap(printable(text), _WIDE, break_on_hyphens=False) if text else []

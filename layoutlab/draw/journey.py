@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from layoutlab.draw.handoffs import STEP_BITS, short
 from layoutlab.draw.legs import Leg, Tensor, Way, leg_of
+from layoutlab.draw.picture import printable
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.core import Handoff, verify
 from layoutlab.handoff.verdict import Location
@@ -91,7 +92,7 @@ def way_text(way: Way) -> str:
 
 def journey_text(stops: Sequence[Stop], element: str) -> str:
     """The journey as lines of text."""
-    lines = [f"{element} through {len(stops)} handoff{'s' * (len(stops) != 1)}"]
+    lines = [f"{printable(element)} through {len(stops)} handoff{'s' * (len(stops) != 1)}"]
     for number, stop in enumerate(stops, 1):
         lines += ["", f"{number}. {stop.title}: {stop.verdict}", f"   {stop.coordinates}"]
         lines += [f"   {stop.remark}"] if stop.remark else []
@@ -108,11 +109,10 @@ def journey_graph(stops: Sequence[Stop], element: str) -> str:
 
     from layoutlab.draw.graph import FONT, wrapped
 
+    title = graphviz.escape(printable(f"the way of {element}"))
     graph = graphviz.Digraph(
         "journey",
-        graph_attr={
-            "rankdir": "TB", "label": graphviz.escape(f"the way of {element}"), "labelloc": "t", "fontname": FONT
-        },
+        graph_attr={"rankdir": "TB", "label": title, "labelloc": "t", "fontname": FONT},
         node_attr={"shape": "box", "fontname": FONT, "fontsize": "11"},
     )  # fmt: skip
     for number, stop in enumerate(stops):
@@ -120,7 +120,7 @@ def journey_graph(stops: Sequence[Stop], element: str) -> str:
         for place in stop.places:
             first, *others = hops(place)
             parts += [f"({place.coordinate}) {first}", *(f"   {ARROW[1:]}{hop}" for hop in others)]
-        text = graphviz.escape("\n".join(parts)).replace("\n", r"\l")  # each line ends at the left
+        text = graphviz.escape(printable("\n".join(parts))).replace("\n", r"\l")  # each line ends at the left
         graph.node(f"s{number}", label=graphviz.nohtml(rf"{text}\l"))
         if number:
             graph.edge(f"s{number - 1}", f"s{number}")

@@ -13,7 +13,7 @@ from itertools import groupby
 from zlib import crc32
 
 from layoutlab.draw.palette import Palette, palette
-from layoutlab.draw.picture import NOTHING, WRONG, Arrow, Band, Panel, Picture
+from layoutlab.draw.picture import NOTHING, WRONG, Arrow, Band, Panel, Picture, printable
 from layoutlab.draw.routes import Point, in_from, out_to_the_right, within, without_repeats
 
 SIZE = 8  # of the labels, in px
@@ -470,4 +470,5 @@ def _wrapped(text: str, width: int, size: int) -> list[str]:
 
 
 def _escape(text: str) -> str:
+    text = printable(text)
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
