@@ -22,9 +22,10 @@ from hypothesis import strategies as st
 import layoutlab as ll
 from layoutlab.catalogue import named
 from layoutlab.cli import main
-from layoutlab.draw import Choice, draw, picture_of, rendered, repr_svg
+from layoutlab.draw import Choice, draw, picture_of, rendered
 from layoutlab.draw.palette import PALETTES
 from layoutlab.draw.picture import NOTHING
+from layoutlab.draw.subjects import instruction
 from layoutlab.kernels.attention_config import AttentionConfig
 from layoutlab.kernels.attention_handoffs import attention_handoffs
 from layoutlab.text import parse
@@ -813,17 +814,40 @@ def test_a_users_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "T0 V0" in capsys.readouterr().out
 
 
-def test_objects_draw_themselves_in_notebooks() -> None:
-    h = named("sP")(kv=64)
-    for thing in (ll.Layout((4, 2)), ll.parse("S<3,3,3> o 0 o (8,64):(64,1)"), ll.Swizzle(3, 3, 3)):
-        assert thing._repr_svg_().startswith("<svg")
-    for printed in ("tiled_copy", "tiled_mma_sm80", "copy_atom", "smem_tensor_stage"):
-        assert ll.parse((PRINTED / f"{printed}.txt").read_text())._repr_svg_().startswith("<svg")
-    assert repr_svg(h) is None  # three panels of 8192 cells: too large to read
-    P = ll.Tile("P", m=8, k=8, bits=16)
-    small = ll.Handoff(P, writer=ll.store("(8,8):(1,8)", ll.smem("(8,8):(8,1)", over=P), bits=16), reader="(8,8):(8,1)")
-    assert small._repr_svg_().startswith("<svg") and ll.verify(small)._repr_svg_().startswith("<svg")
+PAIR = ll.Tile("P", m=8, k=8, bits=16)
+SMALL = ll.Handoff(
+    PAIR, writer=ll.store("(8,8):(1,8)", ll.smem("(8,8):(8,1)", over=PAIR), bits=16), reader="(8,8):(8,1)"
+)
+
+
+@pytest.mark.parametrize(
+    "thing",
+    [
+        ll.Layout((4, 2)), ll.parse("S<3,3,3> o 0 o (8,64):(64,1)"), ll.Swizzle(3, 3, 3), SMALL, ll.verify(SMALL),
+        named("ldsm"), named("ldsm").cases()[0], SMALL.writer.owner, instruction("ldmatrix.x4"),
+        instruction("tcgen05.ld.32x32b.x8"), instruction("mma.sync.m16n8k16.f32.bf16"),
+        instruction("tcgen05.mma.m64n16"), AttentionConfig().tmem_buffers(),
+        *(ll.parse((PRINTED / f"{printed}.txt").read_text())
+          for printed in ("tiled_copy", "tiled_mma_sm80", "copy_atom", "smem_tensor_stage")),
+    ],
+    ids=lambda thing: type(thing).__name__,
+)  # fmt: skip
+def test_objects_draw_themselves_in_notebooks(thing: Any) -> None:
+    assert thing._repr_svg_().startswith("<svg")
+
+
+def test_a_notebook_shows_the_corner_of_what_is_large() -> None:
+    svg = named("sP")(kv=64)._repr_svg_()
+    assert set(read_svg(svg)) == {(m, k) for m in range(16) for k in range(32)}
+    assert "the first 16 rows and 32 columns" in svg and len(svg) < 100_000
     assert ll.parse("(4,?):(1,4)")._repr_svg_() is None
+    assert ll.Layout((1024, 1024))._repr_svg_() is None
+
+
+def test_an_owner_counts_its_threads_from_the_first_of_the_block() -> None:
+    owner = attention_handoffs(AttentionConfig())["oRescale"].writer.owner
+    cells = read_svg(draw(owner, format="svg", rows=(0, 4), cols=(0, 4)))
+    assert cells == {(m, n): [f"T{128 + m}", f"V{n}"] for m in range(4) for n in range(4)}
 
 
 def test_a_notebook_costs_nothing_until_it_draws() -> None:
