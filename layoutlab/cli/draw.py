@@ -142,7 +142,7 @@ def _journey(args: Any, format: str) -> str:
         title = args.element
     title = args.title or title
     if format == "txt":
-        return journey_text(stops, title)
+        return journey_text(stops, title, _width(args))
     from layoutlab.draw.graph import render
 
     source = journey_graph(stops, title)
