@@ -171,16 +171,16 @@ def _none_yet(name: str, handoff: str) -> str:
     return f"of {handoff}'s kernel there is no {name} yet"
 
 
+_SM90 = {"replay": Source(replayed.missing, sp90.replay), "device": Source(sp90.missing_device, sp90.ask_device)}
+
 PROVIDERS: dict[str, Provider] = {
     "sP": {
         "trace": Source(traced.missing, traced.ask),
         "replay": Source(replayed.missing, replayed.ask),
         "device": Source(device.missing, device.ask),
     },
-    "sP90": {
-        "replay": Source(replayed.missing, sp90.replay),
-        "device": Source(sp90.missing_device, sp90.ask_device),
-    },
+    "sP90": _SM90,
+    "rs_reuse": _SM90,
     "tP": {"replay": Source(replayed.missing, tmem_p.ask)},
 }
 """The witnesses of each handoff of the catalogue that has a kernel, by its name."""

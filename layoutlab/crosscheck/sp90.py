@@ -1,4 +1,4 @@
-"""sP90's witnesses: its kernel as a launch bundle, replayed on the CPU and run on an SM90 device.
+"""The witnesses of sP90 and rs_reuse: their kernel as a launch bundle, replayed on the CPU and run on an SM90 device.
 
 A bundle's tagged cases show which element lies in each place of sP and which the tensor core took for each A[m, k]; its
 random cases, the whole product. `layoutlab.crosscheck.bundled` judges them by the model.
@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from layoutlab.crosscheck import device, replayed
 from layoutlab.crosscheck.bundled import Bundle, judge, read_results
@@ -55,12 +56,29 @@ def ask_device(model: Handoff, verdict: Verdict) -> Testimony:
         return _testimony("device", str(run["device"]), folder, results, verdict, started)
 
 
+def kernel_settings(model: Handoff) -> dict[str, Any]:
+    """The kernel's settings that make a handoff; refused where the kernel has none such.
+
+    >>> from layoutlab.catalogue import named
+    >>> kernel_settings(named("rs_reuse")(dtype="e4m3"))
+    {'store': 'registers', 'dtype': 'e4m3', 'kv': 128}
+    """
+    params = dict(model.params)
+    if model.name != "rs_reuse":
+        return params
+    if params["instruction"] != "wgmma":
+        raise LayoutError(
+            f"the kernel reuses registers by wgmma, and not by {params['instruction']}: set instruction=wgmma"
+        )
+    return {"store": "registers", "dtype": params["dtype"], "kv": params["kv"]}
+
+
 @contextmanager
 def _bundle(model: Handoff) -> Iterator[Path]:
     """A bundle of the model's variant, compiled by a worker process."""
     with tempfile.TemporaryDirectory() as parent:
         folder = Path(parent) / model.name
-        job = Job(MAKE, {"settings": dict(model.params), "folder": str(folder)})
+        job = Job(MAKE, {"settings": kernel_settings(model), "folder": str(folder)})
         (answer,) = run_jobs([job], timeout_seconds=replayed.TIMEOUT_SECONDS)
         if answer.kind != "result":
             raise LayoutError(f"the kernel was not compiled ({answer.reason})")
