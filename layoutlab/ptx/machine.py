@@ -7,6 +7,7 @@ needs its warp whole stands as a gate until the rest has arrived.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import random
 import time
@@ -26,6 +27,7 @@ from layoutlab.ptx.state import LANES, Array, Frame, Geometry, Services, Wave
 
 FAIR_SHIFT = 12  # a fragment that has run 2^12 blocks more than another waits for it, so that no spin starves others
 WAVE_BYTES = 192 << 20  # memory that the registers and memories of one wave may take
+SPARE_BYTES = 64 << 20  # the largest wave that is kept for the next run of the same kernel
 
 
 @dataclass(eq=False)
@@ -346,7 +348,7 @@ def run_grid(
     done = 0
     with np.errstate(all="ignore"), no_collection():
         for batch in _waves(geometry, program, wave_ctas, ctas):
-            wave = Wave(geometry, batch, program.plan, services)
+            wave = _start_wave(geometry, batch, program, services)
             _set_special_registers(wave, program)
             if record is not None:
                 record.start_wave(wave.ctas, wave.shared.stride, done)
@@ -354,13 +356,38 @@ def run_grid(
             if record is not None:
                 record.finish_wave(wave.shared.bytes, wave.tmem.words)
             report.instructions += wave.instructions
-            wave.close()
+            _keep_wave(program, wave)
             done += len(batch)
             if progress is not None:
                 progress(done)
     report.warnings = findings.all()
     report.seconds = time.perf_counter() - started
     return report
+
+
+_SPARE: list[tuple[Program, Wave]] = []  # one wave that has ended, whose arrays and views the next run takes over
+
+
+def _start_wave(
+    geometry: Geometry, ctas: list[tuple[int, int, int]], program: Program, services: Services
+) -> Wave:
+    """A wave at its start: the spare one when it is of this program and shape, else a new one."""
+    with contextlib.suppress(IndexError):  # another thread may have taken it
+        of, wave = _SPARE.pop()
+        if of is program and wave.geometry == geometry and wave.ctas == len(ctas):
+            wave.start(ctas, services)
+            return wave
+        wave.drop_frames()
+    return Wave(geometry, ctas, program.plan, services)
+
+
+def _keep_wave(program: Program, wave: Wave) -> None:
+    """Making the views of a wave takes as long as a short run, so one wave is kept if it is small."""
+    wave.close()
+    if wave.nbytes > SPARE_BYTES or _SPARE:
+        wave.drop_frames()
+    else:
+        _SPARE.append((program, wave))
 
 
 def _check_launch(function: Function, geometry: Geometry) -> None:

@@ -60,26 +60,39 @@ class Wave:
         self, geometry: Geometry, ctas: list[tuple[int, int, int]], plan: RegisterPlan, services: Services
     ) -> None:
         self.geometry = geometry
-        self.cta_ids = ctas
         self.ctas = len(ctas)
         self.rows = geometry.warps * self.ctas
         shape = (self.rows, LANES)
-        # Registers hold rubbish until they are written, so that a forgotten initialisation shows.
-        parity = np.arange(plan.counts["pred"])[:, None, None] + np.arange(LANES)
-        self.pred = np.broadcast_to(parity & 1, (plan.counts["pred"], *shape)).astype(np.bool_)
-        self.b16 = np.full((plan.counts["b16"], *shape), RUBBISH & 0xFFFF, np.uint16)
-        self.b32 = np.full((plan.counts["b32"], *shape), RUBBISH & 0xFFFFFFFF, np.uint32)
-        self.b64 = np.full((plan.counts["b64"], *shape), RUBBISH, np.uint64)
+        counts = plan.counts
+        self.pred = np.empty((counts["pred"], *shape), np.bool_)
+        self.b16 = np.empty((counts["b16"], *shape), np.uint16)
+        self.b32 = np.empty((counts["b32"], *shape), np.uint32)
+        self.b64 = np.empty((counts["b64"], *shape), np.uint64)
         self.plan = plan
-        self.services = services
         self.shared = SharedMemory(self.ctas, geometry.shared_bytes)
         self.tmem = TensorMemory(self.ctas)
-        self.local = np.zeros((*shape, services.local_bytes), np.uint8)
+        self.local = np.empty((*shape, services.local_bytes), np.uint8)
         rows = np.arange(self.rows, dtype=np.int64)[:, None]
         self.row_cta = np.broadcast_to(rows % self.ctas, shape)
         self.row_warp = np.broadcast_to(rows // self.ctas, shape)
         self.thread = self.row_warp * LANES + np.arange(LANES)
-        self.alive = self.thread < geometry.threads
+        self.alive = np.empty(shape, np.bool_)
+        self.fenced_at = np.empty(self.rows * LANES, np.int32)
+        self.frames: dict[tuple[int, int], Frame] = {}
+        self.start(ctas, services)
+
+    def start(self, ctas: list[tuple[int, int, int]], services: Services) -> None:
+        """Put everything into the state in which CTAs begin; frames hold views of the arrays, which stay."""
+        self.cta_ids = ctas
+        self.services = services
+        # Registers hold rubbish until they are written, so that a forgotten initialisation shows.
+        self.pred[...] = (np.arange(len(self.pred))[:, None, None] + np.arange(LANES)) & 1
+        for bank, rubbish in ((self.b16, 0xFFFF), (self.b32, 0xFFFFFFFF), (self.b64, (1 << 64) - 1)):
+            bank.fill(RUBBISH & rubbish)
+        self.shared.reset()
+        self.tmem.reset()
+        self.local.fill(0)
+        np.less(self.thread, self.geometry.threads, out=self.alive)
         self.barriers: dict[tuple[int, int], Barrier] = {}
         self.asynchronous: AsyncUnits = services.make_async(self)
         # Counts completions that may let a waiting warp go on; waiters look again when it has moved.
@@ -87,9 +100,14 @@ class Wave:
         self.instructions = 0
         # The generic proxy's stores and each thread's last fence.proxy.async, by a clock that both move.
         self.proxy_clock = 0
-        self.fenced_at = np.zeros(self.rows * LANES, np.int32)
+        self.fenced_at.fill(0)
         self.operands_written: set[tuple[object, ...]] = set()  # matrix operands whose bytes are known to be written
-        self.frames: dict[tuple[int, int], Frame] = {}
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays, without what one asynchronous operation holds for a while."""
+        banks = (self.pred, self.b16, self.b32, self.b64, self.local)
+        return sum(x.nbytes for x in banks) + self.shared.nbytes + self.tmem.nbytes
 
     def note_stores(self, at: Array, threads: Array) -> None:
         """Threads (row * 32 + lane) have stored at these flat shared bytes through the generic proxy."""
@@ -110,9 +128,12 @@ class Wave:
         return np.asarray(stored > fenced)
 
     def close(self) -> None:
+        """Let go of the run: its memory, its findings and the started work, which holds the wave in turn."""
+        del self.asynchronous, self.services
+
+    def drop_frames(self) -> None:
         """Let go of the frames, which hold the wave in turn, so that its memory is free at once."""
         self.frames.clear()
-        del self.asynchronous
 
     def frame(self, low: int, high: int) -> Frame:
         """The frame of rows [low, high), made once."""
