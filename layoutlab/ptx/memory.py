@@ -29,6 +29,7 @@ LOCAL_BASE = 1 << 57
 PARAM_BASE = 1 << 58
 CONST_BASE = 1 << 59
 WINDOW_MASK = (1 << 40) - 1
+CLUSTER_SHIFT = 24  # in a cluster the window of the CTA of rank r starts at r << 24, as on silicon
 
 WORD_TYPES: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 

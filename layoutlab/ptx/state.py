@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from layoutlab.ptx.memory import GlobalMemory, SharedMemory, TensorMemory
+from layoutlab.ptx.memory import CLUSTER_SHIFT, AccessError, GlobalMemory, SharedMemory, TensorMemory
 
 if TYPE_CHECKING:
     from layoutlab.ptx.asynchronous import AsyncUnits
@@ -52,6 +52,10 @@ class Geometry:
     def warps(self) -> int:
         return -(-self.threads // LANES)
 
+    @property
+    def cluster_ctas(self) -> int:
+        return self.cluster[0] * self.cluster[1] * self.cluster[2]
+
 
 class Wave:
     """The registers and memories of CTAs that run together."""
@@ -62,6 +66,7 @@ class Wave:
         self.geometry = geometry
         self.ctas = len(ctas)
         self.rows = geometry.warps * self.ctas
+        self.cluster_ctas = geometry.cluster_ctas  # the CTAs of a cluster stand side by side, by rank
         shape = (self.rows, LANES)
         counts = plan.counts
         self.pred = np.empty((counts["pred"], *shape), np.bool_)
@@ -78,6 +83,8 @@ class Wave:
         self.thread = self.row_warp * LANES + np.arange(LANES)
         self.alive = np.empty(shape, np.bool_)
         self.fenced_at = np.empty(self.rows * LANES, np.int32)
+        self.cluster_arrived = np.empty(shape, np.bool_)
+        self.cluster_generation = np.empty((self.rows, 1), np.uint32)
         self.frames: dict[tuple[int, int], Frame] = {}
         self.start(ctas, services)
 
@@ -94,6 +101,8 @@ class Wave:
         self.local.fill(0)
         np.less(self.thread, self.geometry.threads, out=self.alive)
         self.barriers: dict[tuple[int, int], Barrier] = {}
+        self.cluster_arrived.fill(False)
+        self.cluster_generation.fill(0)
         self.asynchronous: AsyncUnits = services.make_async(self)
         # Counts completions that may let a waiting warp go on; waiters look again when it has moved.
         self.version = 0
@@ -144,6 +153,51 @@ class Wave:
 
     def barrier(self, cta: int, number: int) -> Barrier:
         return self.barriers.setdefault((cta, number), Barrier())
+
+    # -- clusters -----------------------------------------------------------------------------------------------
+
+    def locate(self, cta: int, at: int, opcode: str) -> tuple[int, int]:
+        """The CTA and the address in its window that an address of a CTA's cluster window means."""
+        if self.cluster_ctas == 1:
+            return cta, at
+        rank = at >> CLUSTER_SHIFT
+        if not 0 <= rank < self.cluster_ctas:
+            raise AccessError(f"{opcode}: {at:#x} is no shared address of a cluster of {self.cluster_ctas} CTAs")
+        owner = cta - cta % self.cluster_ctas + rank
+        if owner != cta and not self.alive[owner :: self.ctas].any():
+            raise AccessError(f"{opcode}: the shared memory of CTA rank {rank} of the cluster, which has exited")
+        return owner, at & ((1 << CLUSTER_SHIFT) - 1)
+
+    def locate_all(self, cta: Array, at: Array, opcode: str) -> tuple[Array, Array]:
+        """`locate` of each executing lane."""
+        if self.cluster_ctas == 1:
+            return cta, at
+        keys = np.stack([cta.ravel(), at.ravel() >> CLUSTER_SHIFT], axis=1)
+        for owner, rank in np.unique(keys, axis=0).tolist():
+            self.locate(owner, rank << CLUSTER_SHIFT, opcode)
+        owners = cta - cta % self.cluster_ctas + (at >> CLUSTER_SHIFT)
+        return owners, at & ((1 << CLUSTER_SHIFT) - 1)
+
+    def locate_own(self, cta: Array, at: Array, opcode: str) -> Array:
+        """The addresses in each lane's own window; an address of another CTA is refused."""
+        owners, local = self.locate_all(cta, at, opcode)
+        if self.cluster_ctas > 1 and np.count_nonzero(owners != cta):
+            raise AccessError(f"{opcode}: an address in another CTA's shared memory, which wants .shared::cluster")
+        return local
+
+    def release_clusters(self) -> None:
+        """Let each cluster go on in which every thread that lives has arrived."""
+        if not self.cluster_arrived.any():
+            return
+        waiting = self.cluster_arrived & self.alive
+        missing = self.alive & ~self.cluster_arrived
+        cluster = self.row_cta[:, 0] // self.cluster_ctas
+        for number in np.unique(cluster[waiting.any(axis=1)]).tolist():
+            rows = cluster == number
+            if not missing[rows].any():
+                self.cluster_arrived[rows] = False
+                self.cluster_generation[rows] += 1
+                self.version += 1
 
     def alive_warps(self, cta: int) -> int:
         return int(self.alive[cta :: self.ctas].any(axis=1).sum())
