@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from layoutlab.catalogue import of_catalogue
-from layoutlab.crosscheck import device, replayed, sp90, tmem_p, traced
+from layoutlab.crosscheck import attention, device, replayed, sp90, sp100, tmem_p, traced
 from layoutlab.crosscheck.testimony import Provider, Source, Testimony, evidence
 from layoutlab.errors import LayoutError
 from layoutlab.handoff import Case, Handoff, Verdict, verify
@@ -177,10 +177,11 @@ PROVIDERS: dict[str, Provider] = {
     "sP": {
         "trace": Source(traced.missing, traced.ask),
         "replay": Source(replayed.missing, replayed.ask),
-        "device": Source(device.missing, device.ask),
+        "device": Source(sp100.missing_device, sp100.ask_device),
     },
     "sP90": _SM90,
     "rs_reuse": _SM90,
     "tP": {"replay": Source(replayed.missing, tmem_p.ask)},
+    **{name: {"replay": Source(replayed.missing, attention.ask)} for name in attention.REQUESTS},
 }
 """The witnesses of each handoff of the catalogue that has a kernel, by its name."""

@@ -42,7 +42,7 @@ def replay(model: Handoff, verdict: Verdict) -> Testimony:
             results = replay_bundle(folder)
         except PtxError as stop:
             raise LayoutError(f"the kernel's PTX was not run to its end ({stop})") from stop
-        return _testimony("replay", "the replay", folder, results, verdict, started)
+        return judged("replay", "the replay", folder, results, verdict, started)
 
 
 def ask_device(model: Handoff, verdict: Verdict) -> Testimony:
@@ -53,7 +53,7 @@ def ask_device(model: Handoff, verdict: Verdict) -> Testimony:
         opened.open()
         run_bundle(opened, folder, folder / RESULTS)
         results, run = read_results(folder / RESULTS)
-        return _testimony("device", str(run["device"]), folder, results, verdict, started)
+        return judged("device", str(run["device"]), folder, results, verdict, started)
 
 
 def kernel_settings(model: Handoff) -> dict[str, Any]:
@@ -85,15 +85,15 @@ def _bundle(model: Handoff) -> Iterator[Path]:
         yield folder
 
 
-def _testimony(
+def judged(
     name: str, who: str, folder: Path, results: Results, verdict: Verdict, started: float
 ) -> Testimony:  # fmt: skip
     """What results say: whether the tensor core got every element, and whether all is as the model has it."""
     refuted = {claim.name for claim in verdict.claims if claim.verdict == "refuted"}
     if refuted and not refuted & SEEN:
         raise LayoutError(f"that {' and '.join(sorted(refuted))} is refuted cannot be seen in what the tensor core got")
-    judged = judge(Bundle(folder), results, who, None)
-    answer = "refuted" if judged.counterexample else "proved"
-    agrees = judged.same and answer == verdict.verdict
-    why = ("" if agrees else "disagrees: ") + "; ".join(judged.lines)
+    found = judge(Bundle(folder), results, who, None)
+    answer = "refuted" if found.counterexample else "proved"
+    agrees = found.same and answer == verdict.verdict
+    why = ("" if agrees else "disagrees: ") + "; ".join(found.lines)
     return Testimony(name, answer, why, agrees, time.perf_counter() - started)

@@ -91,6 +91,16 @@ class Box:
         strides = (*(pitch[i] for i in range(len(extents) - 1, 0, -1)), 1)
         return np.lib.stride_tricks.as_strided(flat, shape, strides)
 
+    def addresses(self) -> Array:
+        """The global address of each element, slowest dimension first; -1 outside of the tensor."""
+        found = np.full(tuple(reversed(self.tensor.counts)), -1, np.int64)
+        if not self.empty:
+            inside = tuple(slice(low, h) for low, h in zip(reversed(self.low), reversed(self.high), strict=True))
+            pitch = [s * step for s, step in zip(self.tensor.strides, self.steps, strict=True)]
+            axes = np.ogrid[tuple(slice(0, i.stop - i.start) for i in inside)]
+            found[inside] = self.start + sum(n * p for n, p in zip(axes, reversed(pitch), strict=True))
+        return found
+
     def gather(self, wave: Wave) -> Array:
         """The box's bytes, zero outside the tensor."""
         data = np.zeros(self.shape, np.uint8)
@@ -193,7 +203,8 @@ def _store_box(wave: Wave, ins: Instruction, cta: int, at: int, box: Box) -> Non
     if record is not None:
         locations = _byte_locations(box, at)
         record.shared_fill(ins, locations.ravel() + cta * wave.shared.stride)
-        record.read("tma.load", "shared", cta, -1, ins, _element_locations(box, locations))
+        elements = _element_locations(box, locations)
+        record.read("tma.load", "shared", cta, -1, ins, elements, elsewhere=box.addresses())
 
 
 _WRITTEN = np.full(16, 1, np.uint8).view(np.complex128)[0]
@@ -253,7 +264,8 @@ def _read_box(wave: Wave, ins: Instruction, cta: int, at: int, box: Box, op: str
     if record is not None:
         elements = _element_locations(box, _byte_locations(box, at))
         thread = int(wave.thread.reshape(-1)[issuer])
-        record.read("tma.store", "shared", cta, thread, ins, elements, record.shared_writers(cta, elements))
+        writers = record.shared_writers(cta, elements)
+        record.read("tma.store", "shared", cta, thread, ins, elements, writers, box.addresses())
     if box.empty:
         return
     chunks = box.chunks(at)
