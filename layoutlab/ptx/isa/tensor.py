@@ -43,6 +43,7 @@ class Box:
                 f"{ins.opcode}: coordinate 0 starts at byte {coordinates[0] * size}, no multiple of 16", ins.line
             )
         self.tensor, self.ins = tensor, ins
+        self.origin = tuple(reversed(coordinates))  # slowest dimension first, as the box's elements are recorded
         self.steps = tensor.element_strides or (1,) * len(counts)
         # The first and last moved elements that lie inside the tensor: 0 <= c + i * step < extent.
         self.low = [max(0, -(c // s)) for c, s in zip(coordinates, self.steps, strict=True)]
@@ -204,7 +205,7 @@ def _store_box(wave: Wave, ins: Instruction, cta: int, at: int, box: Box) -> Non
         locations = _byte_locations(box, at)
         record.shared_fill(ins, locations.ravel() + cta * wave.shared.stride)
         elements = _element_locations(box, locations)
-        record.read("tma.load", "shared", cta, -1, ins, elements, elsewhere=box.addresses())
+        record.read("tma.load", "shared", cta, -1, ins, elements, elsewhere=box.addresses(), origin=box.origin)
 
 
 _WRITTEN = np.full(16, 1, np.uint8).view(np.complex128)[0]
@@ -265,7 +266,7 @@ def _read_box(wave: Wave, ins: Instruction, cta: int, at: int, box: Box, op: str
         elements = _element_locations(box, _byte_locations(box, at))
         thread = int(wave.thread.reshape(-1)[issuer])
         writers = record.shared_writers(cta, elements)
-        record.read("tma.store", "shared", cta, thread, ins, elements, writers, box.addresses())
+        record.read("tma.store", "shared", cta, thread, ins, elements, writers, box.addresses(), box.origin)
     if box.empty:
         return
     chunks = box.chunks(at)
