@@ -259,7 +259,7 @@ class Map:
         for term, signed in self.rows[out].items():
             if term:
                 sizes.setdefault(abs(signed), []).append(term)
-        for step, term in ((step, term) for step in _ascending(sizes) for term in sizes[step]):
+        for step, term in ((step, term) for step in ascending(sizes) for term in sizes[step]):
             if reached >= step:
                 raise LayoutError(f"{out}: steps up to {step} overlap, so a value does not tell its digits")
             reached += step * (_radix(term) - 1)
@@ -300,7 +300,7 @@ class Map:
         radices = _chain({*needed, *breaks}, self.extents[axis], axis)
         if radices == self.axes[axis]:
             return self
-        edges = _ascending({1, *needed})
+        edges = ascending({1, *needed})
         new = Map({**self.axes, axis: radices}, self.rows)
         fresh = new._axis_digits(axis)
 
@@ -540,12 +540,22 @@ def _factors(extent: int) -> list[int]:
     return [2] * bits + ([rest] if rest != 1 else [])
 
 
-def _ascending(values: Iterable[int]) -> list[int]:
+def ascending(values: Iterable[int]) -> list[int]:
     """Numbers in order; of symbols, refused where the order differs among their values."""
     found = list(values)
     if not any(isinstance(value, Sym) for value in found):
         return sorted(found)
-    return sorted(found, key=cmp_to_key(lambda a, b: 0 if a == b else -1 if a <= b else 1))
+    return sorted(found, key=cmp_to_key(_order))
+
+
+def _order(a: int, b: int) -> int:
+    """-1 where a is never the greater one, 1 where b never is."""
+    if a == b:
+        return 0
+    try:
+        return -1 if a <= b else 1
+    except LayoutError:
+        return 1 if b <= a else -1
 
 
 def _falls_inside(weight: int, step: int, radix: int) -> bool:
@@ -560,7 +570,7 @@ def _falls_inside(weight: int, step: int, radix: int) -> bool:
 
 
 def _chain(breaks: set[int], extent: int, axis: str) -> tuple[int, ...]:
-    edges = [1, *_ascending(breaks - {1, extent}), extent]
+    edges = [1, *ascending(breaks - {1, extent}), extent]
     for low, high in pairwise(edges):
         if high % low:
             raise LayoutError(f"axis {axis} of {extent} would be split at {low} and at {high}, which no radix refines")

@@ -24,6 +24,14 @@ from math import gcd
 
 from layoutlab.errors import LayoutError
 
+class UnknownRemainder(LayoutError):
+    """A remainder that differs among the values of its unknowns: it is known again for each residue of them."""
+
+    def __init__(self, value: Sym, divisor: int | Sym) -> None:
+        super().__init__(f"the remainder of {value} by {divisor} is not known")
+        self.unknowns = value.unknowns
+
+
 Monomial = tuple[str, ...]
 """The unknowns multiplied together, sorted; () is the constant."""
 
@@ -134,7 +142,7 @@ class Sym:
         try:
             _ = self // other
         except LayoutError:
-            raise LayoutError(f"the remainder of {self} by {other} is not known") from None
+            raise UnknownRemainder(self, other) from None
         return 0
 
     def __rmod__(self, other: int) -> int:
@@ -172,6 +180,19 @@ class Sym:
         return "+".join(text(m, c) for m, c in self.terms).replace("+-", "-")
 
     __repr__ = __str__
+
+
+def known(value: int | Sym) -> bool:
+    """Whether a number is one, or a symbol of which `assuming` says how small it may be.
+
+    >>> known(Sym("N"))
+    False
+    >>> with assuming(N=1):
+    ...     known(8 * Sym("N"))
+    True
+    """
+    assumed = _ASSUMED.get()
+    return not isinstance(value, Sym) or (assumed is not None and value.unknowns <= assumed.least.keys())
 
 
 def known_equal(a: int | Sym, b: int | Sym) -> bool:
