@@ -215,14 +215,19 @@ class Tmem:
         return lanes.beside(strided_places({k: [(self.tile.shape[1], self.tile.bits)]}, "bit").moved(self.column * 32))
 
     @property
+    def ends(self) -> tuple[int, int]:
+        """The first bit of a lane that the tile takes, and the end, in whole columns."""
+        return self.column * 32, (self.column + -(-self.tile.shape[1] * self.tile.bits // 32)) * 32
+
+    @property
     def cells(self) -> range:
         """The bits of a lane that the tile takes, in whole columns."""
-        return range(self.column * 32, (self.column + -(-self.tile.shape[1] * self.tile.bits // 32)) * 32)
+        return range(*self.ends)
 
     def rules(self) -> list[Rule]:
         """What Tensor Memory has room for."""
-        first, end = self.column, self.cells.stop // 32
-        room = None if first >= 0 and end <= 512 else f"{self.name} takes columns {first} to {end - 1}, there are 512"
+        first, end = self.column, self.ends[1] // 32
+        room = None if first >= 0 and at_most(end, 512, "Tensor Memory has 512 columns") else f"{self.name} takes columns {first} to {end - 1}, there are 512"
         return [Rule("Tensor Memory has 512 columns", room)]
 
     @property
@@ -232,10 +237,10 @@ class Tmem:
 
     def spoken(self) -> str:
         """Where it lies, in words."""
-        return f"row m in its lane, columns {self.column} to {self.cells.stop // 32 - 1}"
+        return f"row m in its lane, columns {self.column} to {self.ends[1] // 32 - 1}"
 
     def __str__(self) -> str:
-        return f"columns {self.column} to {self.cells.stop // 32 - 1}"
+        return f"columns {self.column} to {self.ends[1] // 32 - 1}"
 
 
 def row_lanes(rows: int) -> list[tuple[int, int]]:
