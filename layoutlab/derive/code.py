@@ -43,10 +43,10 @@ def modes_layout(*axes: Sequence[tuple[int, int]]) -> Layout:
     return Layout(tuple(shapes), tuple(strides))
 
 
-def function(name: str, arguments: str, doc: Sequence[str], body: Sequence[str], imports: Sequence[str] = ()) -> str:
-    """A function of a kernel, to be pasted into a module: its remarks, what it imports, and its lines."""
-    lines = [f"# {line}" if line else "#" for line in doc]
-    lines += [*imports, *([""] if imports else []), "@cute.jit", f"def {name}({arguments}):"]
+def function(name: str, arguments: str, doc: Sequence[str], body: Sequence[str]) -> str:
+    """A function of a kernel, to be pasted into a module: its remarks and its lines."""
+    lines = [f"# {line}" for line in doc]
+    lines += ["@cute.jit", f"def {name}({arguments}):"]
     return "\n".join([*lines, *(f"    {line}" for line in body)]) + "\n"
 
 

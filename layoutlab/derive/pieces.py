@@ -34,6 +34,12 @@ class Piece:
     code: str
     handoff: Handoff
     facts: Mapping[str, Any]
+    imports: tuple[str, ...] = ()
+    """What its code needs beside `code.HEAD`."""
+
+
+CPASYNC, TCGEN05 = "from cutlass.cute.nvgpu import cpasync", "from cutlass.cute.nvgpu import tcgen05"
+STMATRIX = "from cutlass.cute.nvgpu.warp import StMatrix8x8x16bOp"
 
 
 def copy_piece(need: Needed, vector: Vector, h: Handoff) -> Piece:
@@ -115,9 +121,8 @@ def stmatrix_piece(need: Needed, found: Matrices, h: Handoff) -> Piece:
         "wavefronts": found.wavefronts,
         "order": None if found.order is None else str(found.order),
     }
-    imports = ["from cutlass.cute.nvgpu.warp import StMatrix8x8x16bOp"]
-    code = function(f"store_{name}_by_stmatrix", arguments(name), doc, body, imports)
-    return Piece("stmatrix", tuple(doc), code, h, facts)
+    code = function(f"store_{name}_by_stmatrix", arguments(name), doc, body)
+    return Piece("stmatrix", tuple(doc), code, h, facts, (STMATRIX,))
 
 
 def tmem_piece(found: Sequence[TmemStore], h: Handoff) -> Piece:
@@ -166,10 +171,9 @@ def tmem_piece(found: Sequence[TmemStore], h: Handoff) -> Piece:
         "others": [str(s.atom) for s in found[1:]],
     }
     arguments = f"r{name}: cute.Tensor, tmem: cute.Pointer, tidx: cutlass.Int32"
-    imports = ["from cutlass.cute.nvgpu import tcgen05"]
     doc_ = [*doc, "tmem points to column 0, as a pointer to 32-bit words; rows are lanes of the threads' own warps."]
-    code = function(f"store_{name}_to_tmem", arguments, doc_, body, imports)
-    return Piece("tmem_copy", tuple(doc), code, h, facts)
+    code = function(f"store_{name}_to_tmem", arguments, doc_, body)
+    return Piece("tmem_copy", tuple(doc), code, h, facts, (TCGEN05,))
 
 
 def _op(shape: str) -> str:
@@ -209,7 +213,6 @@ def tma_piece(storage: Smem, found: Box, h: Handoff) -> Piece:
             "op = cpasync.CopyBulkTensorTileG2SOp()",
             f"return cpasync.make_tiled_tma_atom(op, m{name}, s{name}_layout, {tuple_code(tile.shape)})",
         ],
-        ["from cutlass.cute.nvgpu import cpasync"],
     )
     pointer = f"cute.recast_ptr(start, {swizzle_code(swizzle)}, tma_m{name}.element_type)"
     fetch = function(
@@ -233,7 +236,7 @@ def tma_piece(storage: Smem, found: Box, h: Handoff) -> Piece:
         "starts_bytes": list(found.starts_bytes),
         "layout": str(storage.layout),
     }
-    return Piece("tma_load", doc, f"{make}\n\n{fetch}", h, facts)
+    return Piece("tma_load", doc, f"{make}\n\n{fetch}", h, facts, (CPASYNC,))
 
 
 # -- small pieces of code ---------------------------------------------------------------------------------------------

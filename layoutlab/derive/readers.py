@@ -17,7 +17,7 @@ from layoutlab.atoms.operand import k_per_instruction
 from layoutlab.derive.boxes import boxes_over
 from layoutlab.derive.code import function, identifier, layout_code, modes_layout, tuple_code
 from layoutlab.derive.core import Forms, Unsupported
-from layoutlab.derive.pieces import Piece, buffer_lines, plain_layout, swizzle_code
+from layoutlab.derive.pieces import CPASYNC, Piece, buffer_lines, plain_layout, swizzle_code
 from layoutlab.derive.strided import hardware, in_elements, strided_form
 from layoutlab.derive.threads import storage_of
 from layoutlab.errors import LayoutError
@@ -194,10 +194,9 @@ def _boxes(h: Handoff) -> Piece:
             "op = cpasync.CopyBulkTensorTileS2GOp()",
             f"return cpasync.make_tiled_tma_atom(op, m{name}, s{name}_layout, {tuple_code(h.tile.shape)})",
         ],
-        ["from cutlass.cute.nvgpu import cpasync"],
     )
     facts = {"box": dict(found.box), "swizzle": found.swizzle, "starts_bytes": list(found.starts_bytes)}
-    return Piece("tma_store", doc, code, with_reader(h, reader), facts)
+    return Piece("tma_store", doc, code, with_reader(h, reader), facts, (CPASYNC,))
 
 
 def _rows(h: Handoff, trans: bool) -> Piece:

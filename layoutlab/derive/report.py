@@ -38,7 +38,8 @@ def report(found: Derived) -> str:
     rows = [(name, text) for name, text in map_rows(h) if name in kept]
     lines += [f"#   {name:<8} {text}" for name, text in rows]
     if found.pieces:
-        lines += ["#", *_remark(_proved(found)), *HEAD]
+        more = dict.fromkeys(line for piece in found.pieces for line in piece.imports)
+        lines += ["#", *_remark(_proved(found)), "", *HEAD, *more]
     for piece in found.pieces:
         lines += ["", "", piece.code.rstrip("\n")]
     if found.refusals and (found.side == "writer" or not found.pieces):
@@ -73,7 +74,7 @@ def as_json(found: Derived) -> dict[str, Any]:
         "side": found.side,
         "verdict": found.verdict,
         "forms": [
-            {"form": p.form, "remarks": list(p.doc), "imports": list(HEAD), "code": p.code, **p.facts}
+            {"form": p.form, "remarks": list(p.doc), "imports": [*HEAD, *p.imports], "code": p.code, **p.facts}
             for p in found.pieces
         ],
         "refusals": dict(found.refusals),
