@@ -195,7 +195,7 @@ class Loaded:
         cute.arch.mbarrier_init_fence()
         cute.arch.sync_threads()
         if warp == 0:
-            self.load(load, tma_mX, buffer + self.base, full)
+            self.load(load, tma_mX, buffer + self.base, full, self.dtype)
         cute.arch.mbarrier_wait(full, 0)
         for i in range(tidx, self.words, 128, unroll=1):
             mImage[i] = sImage[i]

@@ -35,15 +35,23 @@ class Box:
     starts_bytes: tuple[int, ...]
 
 
-def boxes_over(storage: Smem) -> Box:
-    """The fewest boxes that fill the buffer; raises LayoutError with the reason where boxes do not."""
+def boxes_over(storage: Smem, contiguous: str | None = None) -> Box:
+    """The fewest boxes that fill the buffer; raises LayoutError with the reason where boxes do not.
+
+    `contiguous` names the coordinate along which the tensor in global memory is contiguous, where that is known.
+    """
     tile, places = storage.tile, strided_form(storage.places)
     mode = mode_of(places.swizzle)
     if places.shift and mode:
         raise LayoutError("TMA swizzles addresses, and the reader's swizzle counts rows from its base")
     if mode is None or mode == "128_32b":
-        raise LayoutError(f"TMA swizzles by 32, 64 or 128 bytes, and the reader by {places.swizzle} of bits")
+        moved = "128 bytes in chunks of 32" if mode else f"{places.swizzle}"
+        raise LayoutError(f"TMA swizzles 16-byte chunks by 32, 64 or 128 bytes, and the buffer is swizzled by {moved}")
     inner, extent = _contiguous(tile, places)
+    if contiguous not in (None, inner):
+        raise LayoutError(
+            f"TMA does not transpose: {contiguous} is contiguous in global memory, and {inner} would be in the buffer"
+        )
     width = pattern_of(mode).width * 8 // tile.bits
     if mode and extent > width:
         extent = width

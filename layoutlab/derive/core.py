@@ -159,7 +159,7 @@ def _by_tma(h: Handoff) -> Piece:
     from layoutlab.derive.pieces import tma_piece
 
     storage = storage_of(h.reader)
-    found = boxes_over(storage)
+    found = boxes_over(storage, next(iter(h.writer.given["box"])))
     writer = tma_load(
         storage,
         box=found.box,

@@ -51,7 +51,7 @@ def copy_piece(need: Needed, vector: Vector, h: Handoff) -> Piece:
     free = "no bank conflicts" if vector.free else f"{vector.least} would be the least"
     doc = [
         f"A tiled copy, make_cotiled_copy over the layout without its swizzle: {count} stores of {vector.bits} bits a",
-        f"thread, {_each(vector.counts)} wavefronts each for a warp ({free}), {vector.wavefronts} in all.",
+        f"thread, {_each(vector.counts)} each for a warp ({free}), {vector.wavefronts} in all.",
         *_order_words(vector.order),
     ]
     body = [
@@ -103,8 +103,8 @@ def stmatrix_piece(need: Needed, found: Matrices, h: Handoff) -> Piece:
     trans = ".trans" if found.trans else ""
     check_copy(need, offsets, data, f"stmatrix.x{found.count}{trans}", 0)
     doc = [
-        f"{found.name}: {len(found.counts)} of them in all warps, {_each(found.counts)} wavefronts each,",
-        f"{found.wavefronts} in all (SM90 and on).",
+        f"{found.name} (SM90 and on): {len(found.counts)} of them in all warps, {_each(found.counts)} each, "
+        f"{found.wavefronts} wavefronts in all.",
         *_order_words(found.order),
     ]
     body = [
@@ -200,7 +200,7 @@ def tma_piece(storage: Smem, found: Box, h: Handoff) -> Piece:
     starts = ", ".join(str(start - storage.base_bytes) for start in found.starts_bytes[:6])
     more = ", ..." if len(found.starts_bytes) > 6 else ""
     doc = (
-        f"TMA: {len(found.starts_bytes)} boxes of {sizes} ({mode}), which start at bytes {starts}{more} of s{name}.",
+        f"TMA: boxes of {sizes} ({mode}), which start at byte {starts}{more} of s{name}.",
         f"m{name} is the tensor in global memory with the modes ({','.join(tile.extents)}), "
         f"{next(iter(found.box))} contiguous.",
     )
@@ -214,17 +214,18 @@ def tma_piece(storage: Smem, found: Box, h: Handoff) -> Piece:
             f"return cpasync.make_tiled_tma_atom(op, m{name}, s{name}_layout, {tuple_code(tile.shape)})",
         ],
     )
-    pointer = f"cute.recast_ptr(start, {swizzle_code(swizzle)}, tma_m{name}.element_type)"
+    pointer = f"cute.recast_ptr(start, {swizzle_code(swizzle)}, element_type)"
     fetch = function(
         f"load_{name}",
-        f"load: cute.CopyAtom, tma_m{name}: cute.Tensor, start: cute.Pointer, full: cute.Pointer",
+        f"load: cute.CopyAtom, tma_m{name}: cute.Tensor, start: cute.Pointer, full: cute.Pointer, "
+        "element_type: cutlass.Constexpr",
         ("By one warp; `full` is an mbarrier of one arrival.",),
         [
-            f"s{name} = cute.make_tensor({pointer}, {layout_code(data)})",
+            f"s{name}_layout = {layout_code(data)}",
+            f"s{name} = cute.make_tensor({pointer}, s{name}_layout)",
             f"g{name} = cute.zipped_divide(tma_m{name}, {tuple_code(tile.shape)})[None, 0]",
-            f"t{name}s{name}, t{name}g{name} = cpasync.tma_partition(",
-            f"    load, 0, cute.make_layout(1), cute.group_modes(s{name}, 0, {len(tile.extents)}), g{name}",
-            ")",
+            f"part = cute.group_modes(s{name}, 0, {len(tile.extents)})",
+            f"t{name}s{name}, t{name}g{name} = cpasync.tma_partition(load, 0, cute.make_layout(1), part, g{name})",
             "with cute.arch.elect_one():",
             f"    cute.arch.mbarrier_arrive_and_expect_tx(full, {tile.size * tile.bits // 8})",
             f"cute.copy(load, t{name}g{name}, t{name}s{name}, tma_bar_ptr=full)",
@@ -310,7 +311,8 @@ def _flat_words(need: Needed) -> str:
 
 
 def _each(counts: Sequence[int]) -> str:
-    return str(counts[0]) if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
+    low, high = min(counts), max(counts)
+    return f"{low} wavefront{'s' if low > 1 else ''}" if low == high else f"{low} to {high} wavefronts"
 
 
 def check_copy(need: Needed, offsets: Layout, data: Layout, op: str, bits: int) -> None:

@@ -85,6 +85,17 @@ def _named(mode: SwizzleMode) -> str:
 
 
 def _descriptor(h: Handoff, places: Places, mode: SwizzleMode, major: Major, base_offset: int) -> Piece:
+    reader, unread = descriptor_reader(h, places, mode, major, base_offset)
+    return _descriptor_piece(with_reader(h, reader), places, unread)
+
+
+def descriptor_reader(
+    h: Handoff, places: Places, mode: SwizzleMode, major: Major, base_offset: int
+) -> tuple[Reader, list[str]]:
+    """The reader by the only descriptor that can be right for elements at these places, and the fields it has unread.
+
+    It may well be wrong for elements that were not probed: a proof has to tell.
+    """
     swizzle, moved = hardware(mode), base_offset * 128
     row, k = h.tile.extents
 
@@ -96,14 +107,13 @@ def _descriptor(h: Handoff, places: Places, mode: SwizzleMode, major: Major, bas
     desc = SmemDescriptor(first, lbo or 0, sbo or 0, mode, base_offset if mode else 0)
     further = tuple(start - first for start in starts)
     assert h.reader.make is not None
-    reader = h.reader.make(desc, h.tile, starts_bytes=further, major=major)
     unread = [name for name, value in (("lbo", lbo), ("sbo", sbo)) if value is None]
-    return _descriptor_piece(with_reader(h, reader), desc, further, major, places, unread)
+    return h.reader.make(desc, h.tile, starts_bytes=further, major=major), unread
 
 
-def _descriptor_piece(
-    h: Handoff, desc: SmemDescriptor, starts: tuple[int, ...], major: Major, places: Places, unread: list[str]
-) -> Piece:
+def _descriptor_piece(h: Handoff, places: Places, unread: list[str]) -> Piece:
+    given = h.reader.given
+    desc, starts, major = given["desc"], given["starts_bytes"], given["major"]
     name = identifier(h.tile.name)
     words: dict[str, list[str]] = {}
     for arch in ARCHES if desc.swizzle != "128_32b" else ARCHES[1:]:
@@ -173,7 +183,7 @@ def buffer_of(h: Handoff) -> Smem:
 
 def _boxes(h: Handoff) -> Piece:
     storage, name = buffer_of(h), identifier(h.tile.name)
-    found = boxes_over(storage)
+    found = boxes_over(storage, next(iter(h.reader.given["box"])))
     tensor = h.reader.given.get("tensor")
     reader = tma_store(
         storage, box=found.box, swizzle=found.swizzle, starts_bytes=found.starts_bytes, tensor=tensor

@@ -33,21 +33,21 @@ def report(found: Derived) -> str:
     """All of it; where there is something to paste, the whole text is a module that can be imported."""
     h = found.handoff
     other = "reader" if found.side == "writer" else "writer"
-    lines = [f"# {h}", *_remark(f"The {found.side} that the {other} needs, from that and the owner alone.")]
+    lines = [f"# {h}", *remark(f"The {found.side} that the {other} needs, from that and the owner alone.")]
     kept = ("tile", "owner", "read") if found.side == "writer" else ("tile", "owner", "storage", "write")
     rows = [(name, text) for name, text in map_rows(h) if name in kept]
     lines += [f"#   {name:<8} {text}" for name, text in rows]
     if found.pieces:
         more = dict.fromkeys(line for piece in found.pieces for line in piece.imports)
-        lines += ["#", *_remark(_proved(found)), "", *HEAD, *more]
+        lines += ["#", *remark(_proved(found)), "", *HEAD, *more]
     for piece in found.pieces:
         lines += ["", "", piece.code.rstrip("\n")]
     if found.refusals and (found.side == "writer" or not found.pieces):
         lines += ["", ""] if found.pieces else ["#"]
         for form, why in found.refusals.items():
-            lines += _remark(f"No {NAMES.get(form, form)}: {why}." if form else f"There is none: {why}.")
+            lines += remark(f"No {NAMES.get(form, form)}: {why}." if form else f"There is none: {why}.")
     if not found.pieces:
-        lines += ["#", *_remark(_none(found))]
+        lines += ["#", *remark(_none(found))]
     return "\n".join(lines)
 
 
@@ -62,8 +62,10 @@ def _none(found: Derived) -> str:
     return f"none: no {found.side} of this kind makes this handoff right"
 
 
-def _remark(text: str) -> list[str]:
-    return [f"# {line}" for line in wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False)]
+def remark(text: str, indent: str = "") -> list[str]:
+    """A text as remarks of Python, no wider than a line."""
+    wrapped = wrap(text, WIDTH - len(indent), break_long_words=False, break_on_hyphens=False)
+    return [f"# {indent}{'  ' * (i > 0 and bool(indent))}{line}" for i, line in enumerate(wrapped)]
 
 
 def as_json(found: Derived) -> dict[str, Any]:
