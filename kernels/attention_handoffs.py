@@ -142,11 +142,7 @@ def epilogue(head_dim: HeadDim = 128, dtype: DType = "bf16") -> Handoff:
 @handoff
 def store(head_dim: HeadDim = 128, heads: int = 1, rows: int = ROWS, base: int = 0) -> Handoff:
     """TMA writes a tile of O, (batch, seq, heads, head_dim) in memory; the caller reads it there. `rows` are inside."""
-    if not 1 <= rows <= ROWS or heads < 1:
-        raise LayoutError(f"{rows} rows of {heads} heads: a tile has 1 to {ROWS} rows, and there is a head at least")
-    O = Tile("O", m=rows, n=head_dim, bits=BITS)  # noqa: E741
-    gO = gmem(f"({rows},{head_dim}):({heads * head_dim},1)", over=O, base_bytes=base)
-    return Handoff(O, writer=tma_write(gO, box={"n": EPILOGUE_COLUMNS, "m": ROWS}), reader=declared(gO, O))
+    return catalogue.store(head_dim=head_dim, heads=heads, rows=rows, base=base)
 
 
 def attention_handoffs(config: AttentionConfig, slot: Slot = 0) -> dict[str, Handoff]:

@@ -43,7 +43,12 @@ class Rmem:
     @property
     def cells(self) -> range:
         """The bits of one thread's registers."""
-        return range(0, -(-self.values * self.tile.bits // REGISTER_BITS) * REGISTER_BITS)
+        return range(*self.ends)
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The first bit of them and their end."""
+        return 0, -(-self.values * self.tile.bits // REGISTER_BITS) * REGISTER_BITS
 
     def rules(self) -> list[Rule]:
         """What registers ask for."""
