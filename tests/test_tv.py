@@ -38,7 +38,7 @@ from layoutlab.tv import (
     mma_atom,
 )
 from layoutlab.witnesses import hold
-from tests.tiled import OURS, ours, theirs
+from tests.tiled import OURS, agreeing, ours, theirs
 
 MODULES = [
     layoutlab.tv,
@@ -62,20 +62,6 @@ def test_doctests(module):
 
 
 # -- the same text as the DSL -----------------------------------------------------------------------------------------
-
-
-def agreeing(expressions, refusals=(), arch="sm_100a"):
-    """How many expressions give the DSL's text; the only others are refused by both, or by us for one of these."""
-    same = 0
-    for expression in expressions:
-        mine, other = ours(expression), theirs(expression, arch)
-        if mine.text is None:
-            known = other.text is None or any(re.search(why, mine.refused) for why in refusals)
-            assert known, f"{expression}\n  {mine.refused}\n  {other.text}"
-        else:
-            assert mine.text == other.text, expression
-            same += 1
-    return same
 
 
 MATRIX = [f"{way}matrix.m8n8.x{x}{t}" for way in ("ld", "st") for x in (1, 2, 4) for t in ("", ".trans")]
