@@ -305,32 +305,6 @@ def make_tiled_copy_D(atom: CopyAtom, tiled_copy: TiledCopy) -> TiledCopy:
     return TiledCopy(tiled_copy.tiler, tiled_copy.layout_dst_tv_tiled, atom)
 
 
-def as_tiled_copy(copy: records.TiledCopy) -> TiledCopy:
-    """A printed tiled copy as one that partitions; the reference side is the one that the atom's layouts tell.
-
-    >>> from layoutlab.tv.instructions import make_copy_atom
-    >>> copy = make_tiled_copy_tv(make_copy_atom("stmatrix.m8n8.x4", "f16"), Layout((32, 1)), Layout((1, 8)))
-    >>> as_tiled_copy(copy.record()) == copy
-    True
-    """
-    return copy if isinstance(copy, TiledCopy) else TiledCopy(copy.tiler, copy.tv, as_copy_atom(copy.atom))
-
-
-def as_copy_atom(atom: records.CopyAtom) -> CopyAtom:
-    """A printed copy atom with its reference side: Tensor Memory's of tcgen05's, the registers' of all others."""
-    if isinstance(atom, CopyAtom):
-        return atom
-    return CopyAtom(atom.thr, atom.src, atom.dst, atom.ref or _reference(atom), atom.value_type)
-
-
-def _reference(atom: records.CopyAtom) -> Layout:
-    still = [side for side in (atom.src, atom.dst) if all(d == 0 for _, d in side[0].leaves())]
-    if still:
-        return still[0]
-    rows = [side for side in (atom.src, atom.dst) if side[1].depth() == 0 and side[1].stride == 1]
-    return atom.dst if atom.src in rows else atom.src
-
-
 # -- what they have to be ---------------------------------------------------------------------------------------------
 
 

@@ -107,6 +107,6 @@ def _check_lines(op: TmemCopy, bits: int, part: Partitioned) -> None:
         where = tuple(int(x) for x in wrong[0])
         raise LayoutError(
             f"{one}: line {where[0]} has its element {where[1]} at byte {at[where] // 8}, and a descriptor with lbo "
-            f"{lbo}, sbo {sbo} and swizzle {mode} reads it at byte {read[where] // 8}, before the swizzle: its lines are "
+            f"{lbo}, sbo {sbo} and swizzle {mode} reads it at byte {read[where] // 8}, before the swizzle: lines are "
             f"{pattern_of(mode).width} bytes apart in groups of eight, the groups {sbo}"
         )
