@@ -168,6 +168,29 @@ def test_tensor_memory_copies():
     hold("Tensor Memory copies", "CuTe DSL", agreeing(expressions, ["columns spans", "beside each other"]))
 
 
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        "L((128,(96,2)),(65536,(1,192)))",
+        "L((128,(48,2)),(65536,(1,80)))",
+        "L(((128,80),1,2),((65536,1),0,96))",
+        "L(((16,4),(48,3)),((65536,2097152),(1,144)))",
+    ],
+)
+def test_stages_that_no_lane_is_a_multiple_of(tensor):
+    """The columns from one stage to the next need not divide the 65536 of a lane."""
+    for op in ("ld.16x64b.x8", "ld.16x256b.x2", "st.16x128b.x4"):
+        copy = f"make_tmem_copy(make_copy_atom('tcgen05.{op}','f32'),TM({tensor},32))"
+        parts = [f"{copy}.get_slice(37).partition_{side}(T({tensor}))" for side in "SD"]
+        assert agreeing([copy, f"{copy}.layout_src_tv_tiled", f"{copy}.layout_dst_tv_tiled", *parts]) == 5
+
+
+def test_lanes_that_stages_do_not_have():
+    stages = Layout((64, (48, 2)), (65536, (1, 80)))
+    with pytest.raises(LayoutError, match="with lanes counted .* T64 V0 is given offset"):
+        make_tmem_copy(make_copy_atom("tcgen05.ld.32x32b.x16", "f32"), stages)
+
+
 ARRANGED = [
     "(1,1,1)",
     "(2,2,1)",
@@ -487,7 +510,7 @@ def test_v3_staging_of_96_columns():
     copy = f"make_tiled_copy_C(make_copy_atom('stmatrix.m8n8.x4','f16'),{mma})"
     sw128, sw64 = "L(((8,24),(64,3)),((64,512),(1,12288)))", "L(((8,24),(32,6)),((32,256),(1,6144)))"
     refused = ours(f"{copy}.get_slice(0).partition_D(T({sw128}))").refused
-    assert "its mode 1 runs 64 elements and jumps, runs of 32 would fit" in refused
+    assert "its mode 1 runs 64 elements (SW128's rows) and jumps, runs of 32 (SW64's rows) would fit" in refused
     assert theirs(f"{copy}.get_slice(0).partition_D(T({sw128}))", "sm_90a").text is None
     right = f"{copy}.get_slice(0).partition_D(T({sw64}))"
     assert ours(right).text == theirs(right, "sm_90a").text == "0 o ((8,(2,3)),3,1):((1,(16,6144)),2048,0)"
@@ -506,7 +529,7 @@ def test_v3_neighbours(n, columns, fits):
         parts = [copy.get_slice(t).partition_D(staging) for t in range(256)]
         assert sorted(p(i) for p in parts for i in range(p.size())) == list(range(128 * 2 * n))
     else:
-        with pytest.raises(LayoutError, match="is no layout"):
+        with pytest.raises(LayoutError, match=r"runs of 32 \(SW64.s rows\) would fit"):
             copy.get_slice(0).partition_D(staging)
 
 

@@ -44,7 +44,7 @@ from layoutlab.int_tuple import idx2crd, modes, product, to_text
 from layoutlab.layout import Layout, make_layout
 from layoutlab.survey import Undecided, coverage, number
 from layoutlab.swizzle import ComposedLayout
-from layoutlab.text import records
+from layoutlab.text import bits_of, records
 from layoutlab.text.records import Tiler, tiler_text
 from layoutlab.tv.division import Partitioned, divided, outer_of, thread_part, zipped
 
@@ -205,9 +205,18 @@ class ThrCopy:
             fitting = number(first) // 2
             while fitting > 1:
                 if self._fits(layout, mode, fitting, side):
-                    return f"; its mode {mode} runs {first} elements and jumps, runs of {fitting} would fit"
+                    return (
+                        f"; its mode {mode} runs {first} elements{self._atom_of(first)} and jumps, "
+                        f"runs of {fitting}{self._atom_of(fitting)} would fit"
+                    )
                 fitting //= 2
         return ""
+
+    def _atom_of(self, run: Any) -> str:
+        """The shared-memory layout atom whose rows are so long."""
+        bits = bits_of(self.tiled_copy.atom.value_type)
+        width = run * bits // 8 if bits else 0
+        return f" (SW{width}'s rows)" if width in (32, 64, 128) else ""
 
     def _fits(self, layout: Layout, mode: int, run: int, side: Layout) -> bool:
         """Whether the copy deals out a tensor of this shape whose one mode jumps after each run."""

@@ -24,9 +24,10 @@ from layoutlab.atoms.tmem import WORD_BITS
 from layoutlab.errors import LayoutError
 from layoutlab.layout import Layout, make_layout
 from layoutlab.text import bits_of
-from layoutlab.tv.copy import CopyAtom, TiledCopy, make_cotiled_copy
+from layoutlab.tv.copy import CopyAtom, TiledCopy
 from layoutlab.tv.division import Partitioned, outer_of
 from layoutlab.tv.instructions import SharedToTmemAtom
+from layoutlab.tv.tmem import make_lane_cotiled_copy
 from layoutlab.tv.views import UNIT_BITS, behind
 
 
@@ -48,7 +49,8 @@ def make_s2t_copy(atom: CopyAtom, tmem_tensor: Partitioned) -> TiledCopy:
     values = Layout(tuple(extent for extent, _ in modes), tuple(stride for _, stride in modes))
     threads = Layout(atom.threads, 0)
     try:
-        return make_cotiled_copy(atom, make_layout(threads, coalesce(values)), filter_zeros(outer_of(tmem_tensor)))
+        tensor = filter_zeros(outer_of(tmem_tensor))
+        return make_lane_cotiled_copy(atom, make_layout(threads, coalesce(values)), tensor, lane)
     except LayoutError as why:
         lanes = op.lines * op.copies
         raise LayoutError(
