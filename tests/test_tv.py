@@ -187,7 +187,7 @@ def test_stages_that_no_lane_is_a_multiple_of(tensor):
 
 def test_lanes_that_stages_do_not_have():
     stages = Layout((64, (48, 2)), (65536, (1, 80)))
-    with pytest.raises(LayoutError, match="with lanes counted .* T64 V0 is given offset"):
+    with pytest.raises(LayoutError, match=r"with lanes counted .* T64 V0 is given offset"):
         make_tmem_copy(make_copy_atom("tcgen05.ld.32x32b.x16", "f32"), stages)
 
 

@@ -201,9 +201,9 @@ class ThrCopy:
         """Which mode's runs are too long to be dealt out, and how long ones fit."""
         layout = outer_of(tensor)
         for mode, part in enumerate(layout):
-            first = coalesce(part).leaves()[0][0]
+            first, *jumps = (extent for extent, _ in coalesce(part).leaves())
             fitting = number(first) // 2
-            while fitting > 1:
+            while jumps and fitting > 1:
                 if self._fits(layout, mode, fitting, side):
                     return (
                         f"; its mode {mode} runs {first} elements{self._atom_of(first)} and jumps, "
