@@ -199,7 +199,7 @@ def test_desc_decodes_both_descriptors(capsys: pytest.CaptureFixture[str]) -> No
     )
     assert "instruction" not in explained(capsys, "desc", "0x8200490", "--arch", "sm_90")
     assert "instruction" not in explained(capsys, "desc", "0x4000404000000040")
-    only = explained(capsys, "desc", "0x10004490")  # bits 14 and 15 set: no matrix descriptor has them
+    only = explained(capsys, "desc", "0x8204490")  # bit 14, B negated: no matrix descriptor has it
     assert "matrix" not in only and "kind f16" in only
 
 

@@ -124,7 +124,7 @@ def _descriptors(args: Any) -> int:
     from layoutlab.cli.words.descriptors import descriptor, instruction_descriptor
 
     what, *words = args.text
-    if what == "idesc" and args.arch or args.arch and args.kind:
+    if (what == "idesc" and args.arch) or (args.arch and args.kind):
         raise LayoutError("--arch is for matrix descriptors, --kind for tcgen05.mma's instruction descriptors")
     explained = [
         descriptor(w, args.arch, args.kind) if what == "desc" else instruction_descriptor(w, args.kind) for w in words
