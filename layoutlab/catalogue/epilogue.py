@@ -12,7 +12,7 @@ A sub-tile of `epi_n` columns has to divide the tile's n. 32 columns, or where 3
     n         112  128  144  160  176  192  208
     epi_n      16   32   16   32   16   32   16
 
-A wider one covers columns that are the next tile's.
+A wider one covers columns that are the next tile's, as does a load that is wider than its sub-tile.
 """
 
 from __future__ import annotations
@@ -21,11 +21,14 @@ from dataclasses import replace
 from math import gcd
 from typing import Literal
 
+from layoutlab.atoms.tmem import TmemAtom
 from layoutlab.catalogue.loaded import SWIZZLES, TmaSwizzle
 from layoutlab.errors import LayoutError
-from layoutlab.handoff import Handoff, Tile, handoff, smem, stmatrix, store, tcgen05_ld, tma_store
+from layoutlab.handoff import Handoff, Owner, Tile, handoff, smem, stmatrix, store, tcgen05_ld, tma_store
 from layoutlab.handoff.operand import SmemOperand
+from layoutlab.handoff.rule import Rule
 from layoutlab.layout import Layout
+from layoutlab.survey import number
 from layoutlab.swizzle import ComposedLayout
 
 ROWS = 128
@@ -53,20 +56,26 @@ def epilogue(
     width = epi_n or gcd(32, n)
     if width < 8 or width > 256:
         raise LayoutError(f"a sub-tile of {width} columns: 8 to 256 are possible")
+    if width * C.bits % 256:
+        nearest = max(256 // C.bits, width * C.bits // 256 * 256 // C.bits)
+        raise LayoutError(
+            f"a sub-tile of {width} columns of {C.bits} bits has rows of {width * C.bits // 8} bytes, and a swizzle "
+            f"atom's are 32, 64 or 128: {nearest} columns have"
+        )
     covered = -(-n // width) * width
     operand = SmemOperand(ROWS, width, C.bits)
     blocks = Layout((ROWS, (operand.atom, covered // operand.atom)), (operand.atom, (1, ROWS * operand.atom)))
     padded = Tile("C", m=ROWS, n=covered, bits=C.bits)
     sC = replace(smem(ComposedLayout(operand.swizzle, 0, blocks), over=padded, align_bytes=1024), tile=C)
 
-    widest = f"32x32b.x{min(WIDEST, width & -width)}"
-    owner = tcgen05_ld(widest if load == "widest" else load).over(C, first_warp=first_warp)
+    atom = f"32x32b.x{min(WIDEST, width & -width)}" if load == "widest" else load
+    owner = _by_sub_tiles(tcgen05_ld(atom).over(padded, first_warp=first_warp), atom, C, width)
     if route == "stmatrix" and (C.bits != 16 or not load.startswith("16x256b") or store_as != "paired"):
         raise LayoutError(
             f"stmatrix stores 16-bit elements that 16x256b loaded, not {C.bits}-bit ones by load={load} "
             f"store_as={store_as}: set {_for_stmatrix(C.bits, load, store_as)}"
         )
-    through = None if store_as == "paired" else tcgen05_ld(store_as).over(C).layout
+    through = None if store_as == "paired" else _as_loaded(store_as, padded, owner)
     swizzle = operand.swizzle_bytes if tma_swizzle == "matching" else SWIZZLES[tma_swizzle]
     if route == "stmatrix":
         writer = stmatrix(owner, sC, rows=_rows(int(load.split("x")[-1]), covered))
@@ -77,6 +86,39 @@ def epilogue(
         writer=writer,
         reader=tma_store(sC, box={"n": operand.atom, "m": ROWS}, swizzle=swizzle),
     )
+
+
+def _by_sub_tiles(owner: Owner, load: str, C: Tile, width: int) -> Owner:
+    """The owners of whole sub-tiles, with the rules that these divide the tile and loads divide them."""
+    n = C.extents["n"]
+
+    def rules() -> list[Rule]:
+        fits, spanned = gcd(width, n), -(-n // width) * width
+        tile = f"sub-tiles of {width} columns over {n} span {spanned}: {fits} divides both, {n // fits} of them"
+        try:
+            TmemAtom.parse(load).steps(width)
+            sub_tile = None
+        except LayoutError as why:
+            sub_tile = f"a sub-tile's load: {why}"
+        return [
+            *owner.rules(),
+            Rule("sub-tiles divide the tile's columns", tile if n % width else None),
+            Rule("a load's columns divide a sub-tile's", sub_tile),
+        ]
+
+    return replace(owner, tile=C, rules=rules)
+
+
+def _as_loaded(load: str, tile: Tile, owner: Owner) -> Layout:
+    """The owners that another load would make, for a store that is built from it; refuses more or fewer columns."""
+    other = tcgen05_ld(load).over(tile).layout
+    have, need = (number(values.size()) for values in (owner.layout[1], other[1]))
+    if have != need:
+        raise LayoutError(
+            f"store_as={load} takes {need} values of each thread, and the load leaves {have}: "
+            f"{TmemAtom.parse(load).columns} columns at a time do not divide {tile.extents['n']}"
+        )
+    return other
 
 
 def _for_stmatrix(bits: int, load: str, store_as: str) -> str:

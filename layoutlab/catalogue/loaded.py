@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 from layoutlab.atoms.descriptors import SHARED_LIMIT, Major, SmemDescriptor, SwizzleMode
@@ -20,22 +21,26 @@ Descriptor = Literal["right", "swapped", "units"]
 SWIZZLES: dict[str, SwizzleMode] = {"none": 0, "32": 32, "64": 64, "128": 128}
 
 
-def loaded(
-    tile: Tile,
-    *,
-    major: Major,
-    read_major: Major,
-    base: int,
-    slot: int,
-    valid: tuple[str, int],
-    tma_swizzle: TmaSwizzle,
-    box: Box,
-    k_step: KStep,
-    descriptor: Descriptor,
-) -> Handoff:
+@dataclass(frozen=True)
+class Planted:
+    """One setting for each mistake that a TMA load and its descriptors invite, right by default."""
+
+    tma_swizzle: TmaSwizzle = "matching"
+    box: Box = "atom"
+    k_step: KStep = "right"
+    descriptor: Descriptor = "right"
+    read_major: Major | None = None  # the operand's own
+
+
+def loaded(tile: Tile, *, major: Major, base: int, valid: tuple[str, int], planted: Planted, slot: int = 0) -> Handoff:
     """The handoff of one stage; `valid` says along which coordinate the tensor ends, and where.
 
-    `tma_swizzle`, `box`, `k_step`, `descriptor` and `read_major` plant one mistake each.
+    >>> from layoutlab.handoff import verify
+    >>> Q = Tile("Q", m=128, k=64, bits=16)
+    >>> verify(loaded(Q, major="K", base=0, valid=("m", 128), planted=Planted())).proved
+    True
+    >>> verify(loaded(Q, major="K", base=0, valid=("m", 128), planted=Planted(tma_swizzle="64"))).proved
+    False
     """
     (row, rows), (k, ks) = tile.extents.items()
     if valid[1] < 1:
@@ -49,16 +54,18 @@ def loaded(
         )
     storage = smem(ComposedLayout(operand.swizzle, 0, operand.layout), over=tile, base_bytes=start, align_bytes=1024)
     inner, outer = (k, row) if major == "K" else (row, k)
-    width, height = operand.box if box == "atom" else (tile.extents[inner], operand.box[1])
+    width, height = operand.box if planted.box == "atom" else (tile.extents[inner], operand.box[1])
     writer = tma_load(
         storage,
         box={inner: width, outer: height},
-        swizzle=operand.swizzle_bytes if tma_swizzle == "matching" else SWIZZLES[tma_swizzle],
+        swizzle=operand.swizzle_bytes if planted.tma_swizzle == "matching" else SWIZZLES[planted.tma_swizzle],
         tensor={} if valid[1] >= tile.extents[valid[0]] else dict((valid,)),
     )
-    starts = [K_BYTES * i for i in range(len(operand.starts_bytes))] if k_step != "right" else operand.starts_bytes
+    starts = (
+        [K_BYTES * i for i in range(len(operand.starts_bytes))] if planted.k_step != "right" else operand.starts_bytes
+    )
     reader = (umma_a if row == "m" else umma_b)(
-        _descriptor(operand, start, descriptor), tile, starts_bytes=starts, major=read_major
+        _descriptor(operand, start, planted.descriptor), tile, starts_bytes=starts, major=planted.read_major or major
     )
     return Handoff(tile, writer=writer, reader=reader)
 

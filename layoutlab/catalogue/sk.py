@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from layoutlab.catalogue.loaded import Box, Descriptor, DType, KStep, TmaSwizzle, loaded
+from layoutlab.catalogue.loaded import Box, Descriptor, DType, KStep, Planted, TmaSwizzle, loaded
 from layoutlab.catalogue.sp import BITS
 from layoutlab.handoff import Handoff, Tile, handoff
 
@@ -31,12 +31,8 @@ def sK(
     return loaded(
         Tile("K", n=kv, k=head_dim, bits=BITS[dtype]),
         major="K",
-        read_major="K",
         base=base,
         slot=slot,
         valid=("n", seq),
-        tma_swizzle=tma_swizzle,
-        box=box,
-        k_step=k_step,
-        descriptor=descriptor,
+        planted=Planted(tma_swizzle, box, k_step, descriptor),
     )

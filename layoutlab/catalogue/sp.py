@@ -22,12 +22,17 @@ BITS = {"bf16": 16, "f16": 16, "e4m3": 8, "e5m2": 8}
 VECTOR_BITS = 128
 """What the two copy routes emit: 16-byte st.shared.v4.b32."""
 
+WriteSwizzle = Literal["absolute", "none", "elements", "relative"]
+"""What the store swizzles: addresses, as the reader does; nothing; offsets counted in elements; offsets in bytes."""
+KOrder = Literal["012", "021"]
+"""In which order the writer takes the parts of k."""
+
 
 @handoff
 def sP(
     store: Literal["coordinate", "composition", "tiled_copy_d", "tiled_copy_c", "composition_raw"] = "coordinate",
-    write_swizzle: Literal["absolute", "none", "elements", "relative"] = "absolute",
-    k_order: Literal["012", "021"] = "012",
+    write_swizzle: WriteSwizzle = "absolute",
+    k_order: KOrder = "012",
     base: int = 0,
     kv: Literal[64, 128, 256] = 128,
     head_dim: Literal[64, 128, 256] = 64,
@@ -39,8 +44,20 @@ def sP(
     P = Tile("P", m=ROWS, k=kv, bits=BITS[dtype])
     operand = SmemOperand(ROWS, kv, P.bits)
     owner = tcgen05_ld(f"32x32b.{load}").over(P, first_warp=first_warp)
+    storage = stored(P, operand, write_swizzle, k_order, base)
+    reader = umma_a(operand.descriptor(start=base), P, starts_bytes=operand.starts_bytes)
+    writer = _writer(store, owner, storage, operand.matrix(k_order), int(load[1:]), head_dim)
+    return Handoff(P, writer=writer, reader=reader)
+
+
+def stored(P: Tile, operand: SmemOperand, write_swizzle: WriteSwizzle, k_order: KOrder, base: int) -> Smem:
+    """sP as its writer sees it: the operand's layout, right or with a mistake.
+
+    >>> stored(Tile("P", m=128, k=64, bits=16), SmemOperand(128, 64, 16), "none", "012", 0).swizzle is None
+    True
+    """
     view = operand.layout if k_order == "012" else operand.matrix(k_order)
-    storage = smem(
+    return smem(
         view if write_swizzle == "none" else ComposedLayout(operand.swizzle, 0, view),
         over=P,
         base_bytes=base,
@@ -48,9 +65,6 @@ def sP(
         swizzle_unit="elements" if write_swizzle == "elements" else "bytes",
         swizzles="offsets" if write_swizzle in ("elements", "relative") else "addresses",
     )
-    reader = umma_a(operand.descriptor(start=base), P, starts_bytes=operand.starts_bytes)
-    writer = _writer(store, owner, storage, operand.matrix(k_order), int(load[1:]), head_dim)
-    return Handoff(P, writer=writer, reader=reader)
 
 
 def _writer(route: str, owner: Owner, sP: Smem, sP_2d: Layout, load: int, head_dim: int) -> Writer:

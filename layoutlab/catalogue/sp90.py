@@ -12,19 +12,18 @@ from __future__ import annotations
 from typing import Literal
 
 from layoutlab.algebra import composition
-from layoutlab.catalogue.sp import BITS, ROWS
+from layoutlab.catalogue.sp import BITS, ROWS, KOrder, WriteSwizzle, stored
 from layoutlab.errors import LayoutError
-from layoutlab.handoff import Handoff, Owner, Smem, Tile, Writer, handoff, smem, stmatrix, store, wgmma_a, wgmma_c
+from layoutlab.handoff import Handoff, Owner, Smem, Tile, Writer, handoff, stmatrix, store, wgmma_a, wgmma_c
 from layoutlab.handoff.operand import SmemOperand
 from layoutlab.layout import Layout
-from layoutlab.swizzle import ComposedLayout
 
 
 @handoff
 def sP90(
     store: Literal["coordinate", "composition", "tiled_copy", "stmatrix", "composition_raw"] = "coordinate",
-    write_swizzle: Literal["absolute", "none", "elements", "relative"] = "absolute",
-    k_order: Literal["012", "021"] = "012",
+    write_swizzle: WriteSwizzle = "absolute",
+    k_order: KOrder = "012",
     base: int = 0,
     kv: Literal[64, 128, 256] = 128,
     head_dim: Literal[64, 128, 256] = 64,
@@ -39,15 +38,7 @@ def sP90(
         )
     operand = SmemOperand(ROWS, kv, P.bits)
     owner = wgmma_c(dtype).over(P)
-    view = operand.layout if k_order == "012" else operand.matrix(k_order)
-    storage = smem(
-        view if write_swizzle == "none" else ComposedLayout(operand.swizzle, 0, view),
-        over=P,
-        base_bytes=base,
-        align_bytes=1024,
-        swizzle_unit="elements" if write_swizzle == "elements" else "bytes",
-        swizzles="offsets" if write_swizzle in ("elements", "relative") else "addresses",
-    )
+    storage = stored(P, operand, write_swizzle, k_order, base)
     reader = wgmma_a(operand.descriptor(start=base), P, starts_bytes=operand.starts_bytes)
     return Handoff(P, writer=_writer(store, owner, storage, operand.matrix(k_order)), reader=reader)
 

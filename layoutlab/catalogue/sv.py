@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Literal
 
 from layoutlab.atoms.descriptors import Major
-from layoutlab.catalogue.loaded import Box, Descriptor, DType, KStep, TmaSwizzle, loaded
+from layoutlab.catalogue.loaded import Box, Descriptor, DType, KStep, Planted, TmaSwizzle, loaded
 from layoutlab.catalogue.sp import BITS
 from layoutlab.handoff import Handoff, Tile, handoff
 
@@ -34,12 +34,8 @@ def sV(
     return loaded(
         Tile("V", n=head_dim, k=kv, bits=BITS[dtype]),
         major="MN",
-        read_major=read_major,
         base=base,
         slot=slot,
         valid=("k", seq),
-        tma_swizzle=tma_swizzle,
-        box=box,
-        k_step=k_step,
-        descriptor=descriptor,
+        planted=Planted(tma_swizzle, box, k_step, descriptor, read_major),
     )
