@@ -172,10 +172,13 @@ class Wave:
         """`locate` of each executing lane."""
         if self.cluster_ctas == 1:
             return cta, at
-        keys = np.stack([cta.ravel(), at.ravel() >> CLUSTER_SHIFT], axis=1)
-        for owner, rank in np.unique(keys, axis=0).tolist():
-            self.locate(owner, rank << CLUSTER_SHIFT, opcode)
-        owners = cta - cta % self.cluster_ctas + (at >> CLUSTER_SHIFT)
+        rank = at >> CLUSTER_SHIFT
+        owners = cta - cta % self.cluster_ctas + rank
+        suspect = (owners != cta) | (rank < 0)
+        if np.count_nonzero(suspect):
+            _, first = np.unique(owners[suspect], return_index=True)
+            for i in first.tolist():
+                self.locate(int(cta[suspect][i]), int(at[suspect][i]), opcode)
         return owners, at & ((1 << CLUSTER_SHIFT) - 1)
 
     def locate_own(self, cta: Array, at: Array, opcode: str) -> Array:
