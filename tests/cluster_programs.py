@@ -19,7 +19,10 @@ add.u32 %r9, %r4, 512; add.u32 %r10, %r8, 512; mad.lo.u32 %r11, %r1, 1000, %r0; 
 """
 TAIL = "st.global.b32 [%rd0], %r19;\nret;\n}\n"
 SYNC = "barrier.cluster.arrive; barrier.cluster.wait;\n"
-INIT = "@%p0 bra I; mbarrier.init.shared::cta.b64 [%r9], {count}; fence.mbarrier_init.release.cluster;\nI: bar.warp.sync -1;\n" + SYNC
+INIT = (
+    "@%p0 bra I; mbarrier.init.shared::cta.b64 [%r9], {count}; fence.mbarrier_init.release.cluster;\nI: bar.warp.sync -1;\n"
+    + SYNC
+)
 WAIT = "W: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p1, [%r9], 0; @!%p1 bra W;\n"
 EXPECT = "@%p0 bra X; mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r9], {size};\nX: bar.warp.sync -1;\n" + SYNC
 

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import test_ptx_tcgen05 as tensor
 from cluster_programs import PROGRAMS, SYNC, source, stated, text
+from ptx_programs import kernel
 
 from layoutlab.ptx.parse import PtxError
 from layoutlab.ptx.report import Deadlock
@@ -105,3 +107,95 @@ def test_launches():
     free = text("load", body).replace(".reqnctapercluster 2, 1, 1", "")
     with pytest.raises(PtxError, match="at most 16"):
         run(free, out, grid=(32, 1, 1), cluster=(32, 1, 1))
+
+
+# -- the tensor cores of a pair -----------------------------------------------------------------------------------------
+
+
+def pair_program(body, columns):
+    """The single-CTA prologue of the tensor memory tests, for CTA `rank` with the half of the operands that is its own."""
+    prologue = tensor.PROLOGUE.replace("cta_group::1", "cta_group::2")
+    prologue = prologue.replace("ld.param.u64 %rd1, [image];", "mov.u32 %r16, %cluster_ctarank; ld.param.u64 %rd1, [image];"
+                                " mad.wide.u32 %rd1, %r16, 65536, %rd1;")  # fmt: skip
+    prologue = prologue.replace("shr.u32 %r12, %r2, 4;", "and.b32 %r12, %r2, 0x3FFFF; shr.u32 %r12, %r12, 4;")
+    prologue += "  barrier.cluster.arrive; barrier.cluster.wait; setp.ne.u32 %p7, %r16, 0; or.pred %p3, %p3, %p7;\n"
+    commit = "  mov.u16 %rs1, 3; tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%r10], %rs1;\n"
+    commit += "DONE: bar.warp.sync -1;\nWAIT: mbarrier.try_wait.parity.shared.b64 %p4, [%r10], 0; @!%p4 bra WAIT;\n"
+    read = (
+        tensor.read_columns(columns).replace("%r1, ", "%r17, ").replace("shr.u32 %r13, %r17, 5", "shr.u32 %r13, %r1, 5")
+    )
+    read = "  mad.lo.u32 %r17, %r16, 128, %r1;\n" + read
+    text = kernel([("image", "u64"), ("a", "u64"), ("b", "u64"), ("out", "u64")], prologue + body + commit + read)
+    return text.replace(".entry", ".extern .shared .align 1024 .b8 smem[];\n.entry", 1)
+
+
+def pair_product(m, n, a_swizzle=128, b_swizzle=128, disable=None, schedule="eager", kind="bf16", twice=False):
+    """D of an MMA of two CTAs, [rank, lane, column], and the numpy product; each CTA is given half of A's and of B's rows."""
+    mma_kind, element, _, dtype = tensor.KINDS[kind]
+    depth = 32 // element
+    rng = np.random.default_rng(m + n)
+    a, b = (rng.integers(-4, 5, (rows, depth)).astype(dtype) for rows in (m, n))
+    images = np.full((2, tensor.IMAGE), 0x7B, np.uint8)
+    fields = [tensor.strides("K", sw, element, rows // 2) for sw, rows in ((a_swizzle, m), (b_swizzle, n))]
+    for rank in range(2):
+        tensor.place(images[rank], np.split(a, 2)[rank], tensor.A_AT, "K", a_swizzle, element, fields[0])
+        tensor.place(images[rank], np.split(b, 2)[rank], tensor.B_AT, "K", b_swizzle, element, fields[1])
+    word = tensor.instruction(kind, m, n, "K", "K", "f32")
+    mask = "" if disable is None else ", {" + ", ".join(str(x) for x in disable) + "}"
+    mma = f"  tcgen05.mma.cta_group::2.kind::{mma_kind} [%r11], %rd4, %rd5, {word}{mask}"
+    body = "  ld.param.u64 %rd4, [a]; ld.param.u64 %rd5, [b]; add.s64 %rd4, %rd4, %rd2; add.s64 %rd5, %rd5, %rd2;\n"
+    body += f"  setp.ne.u32 %p5, 0, 0; setp.eq.u32 %p6, 0, 0; @%p3 bra DONE;\n{mma}, %p5;\n" + f"{mma}, %p6;\n" * twice
+    columns = max(n if m == 256 else n // 2, 16)
+    out = np.zeros((2, 128, columns), np.uint32)
+    report = run(
+        pair_program(body, columns), images, tensor.descriptor(tensor.A_AT, a_swizzle, fields[0]),
+        tensor.descriptor(tensor.B_AT, b_swizzle, fields[1]), out, grid=(2, 1, 1), cluster=(2, 1, 1), block=(128, 1, 1),
+        shared_bytes=tensor.IMAGE + 64, schedule=schedule,
+    )  # fmt: skip
+    return out, a.astype(np.float64) @ b.astype(np.float64).T, report
+
+
+def pair_lanes(product, m, n):
+    """Where the ISA puts D (9.7.16.10.5): M = 256 splits the rows, M = 128 also folds the columns into the upper lanes."""
+    if m == 256:
+        return product.reshape(2, 128, n)
+    return np.stack([np.concatenate([half[:, : n // 2], half[:, n // 2 :]]) for half in product.reshape(2, 64, n)])
+
+
+PAIRS = [(256, 64), (128, 64), (256, 256), (128, 256), (128, 32)]
+
+
+@pytest.mark.parametrize(("m", "n"), PAIRS)
+def test_products_of_a_pair(m, n):
+    out, product, report = pair_product(m, n)
+    want = pair_lanes(product, m, n)
+    assert np.array_equal(out.view(np.float32)[..., : want.shape[-1]], want) and not report.warnings
+
+
+def test_pairs_by_other_swizzles_types_and_schedules():
+    for options in ({"a_swizzle": 64, "b_swizzle": 32}, {"kind": "tf32"}, {"kind": "e4m3"}, {"schedule": "lazy"}):
+        out, product, report = pair_product(128, 64, **options)
+        assert np.array_equal(out.view(np.float32), pair_lanes(product, 128, 64)) and not report.warnings
+    out, product, _ = pair_product(256, 32, twice=True)
+    assert np.array_equal(out.view(np.float32), 2 * pair_lanes(product, 256, 32))
+
+
+def test_disabled_lanes_of_a_pair():
+    """Eight words: four for the lanes of the even CTA, then four for the odd one."""
+    mask = [1, 0, 0, 0, 0xFFFFFFFF, 0, 0, 2]
+    out, product, _ = pair_product(256, 32, disable=mask)
+    off = np.array([[mask[4 * r + lane // 32] >> lane % 32 & 1 for lane in range(128)] for r in range(2)], bool)
+    assert (out[off] == 0xFFFFFFFF).all()
+    assert np.array_equal(out.view(np.float32)[~off], pair_lanes(product, 256, 32)[~off])
+
+
+def test_a_pair_needs_its_cluster_and_its_m():
+    word = tensor.instruction("bf16", 64, 64, "K", "K", "f32")
+    body = f"  setp.ne.u32 %p5, 0, 0; @%p3 bra DONE; mov.u64 %rd4, {1 << 46};\n"
+    body += f"  tcgen05.mma.cta_group::2.kind::f16 [%r11], %rd4, %rd4, {word}, %p5;\n"
+    images, out = np.zeros((2, tensor.IMAGE), np.uint8), np.zeros((2, 128, 64), np.uint32)
+    where = {"grid": (2, 1, 1), "block": (128, 1, 1), "shared_bytes": tensor.IMAGE + 64}
+    with pytest.raises(PtxError, match="M = 64: cta_group::2 has 128 and 256"):
+        run(pair_program(body, 64), images, 0, 0, out, cluster=(2, 1, 1), **where)
+    with pytest.raises(PtxError, match="in a cluster of 1 CTAs, which are no pairs"):
+        run(pair_program(body, 64), images, 0, 0, out, **where)

@@ -382,7 +382,7 @@ def tmem_body(text):
          "  tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r40}, [%r14];", "column 0, which is not allocated"),
         ("  @!%p2 tcgen05.dealloc.cta_group::1.sync.aligned.b32 32, 512;", "which no alloc returned"),
         ("  tcgen05.mma.cta_group::1.kind::f16 [%r11], %rd2, %rd2, 0, %p2;", "bits 46-48, not 1"),
-        ("  tcgen05.mma.cta_group::2.kind::f16 [%r11], %rd2, %rd2, 0, %p2;", "cta_group::2 is not emulated yet"),
+        ("  tcgen05.mma.cta_group::2.kind::f16 [%r11], %rd2, %rd2, 0, %p2;", "in a cluster of 1 CTAs, which are no pairs"),
     ],
 )  # fmt: skip
 def test_misuse(text, message):

@@ -435,7 +435,10 @@ def masked_region(guard: int, negated: bool, ops: list[Op], weight: int) -> Op:
 
 @lru_cache(maxsize=16)
 def decode(module: Module, function: Function, clustered: bool = False) -> Program:
-    """Decode a function of a module, for clusters of several CTAs or of one; the program holds no state of a run, so it is kept for the next one."""
+    """Decode a function of a module, for clusters of several CTAs or of one.
+
+    The program holds no state of a run, so it is kept for the next one.
+    """
     import layoutlab.ptx.isa  # noqa: F401  (importing the package declares every opcode)
 
     return Decoder(module, function, clustered).program()

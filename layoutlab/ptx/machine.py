@@ -386,9 +386,7 @@ def run_grid(
 _SPARE: list[tuple[Program, Wave]] = []  # one wave that has ended, whose arrays and views the next run takes over
 
 
-def _start_wave(
-    geometry: Geometry, ctas: list[tuple[int, int, int]], program: Program, services: Services
-) -> Wave:
+def _start_wave(geometry: Geometry, ctas: list[tuple[int, int, int]], program: Program, services: Services) -> Wave:
     """A wave at its start: the spare one when it is of this program and shape, else a new one."""
     with contextlib.suppress(IndexError):  # another thread may have taken it
         of, wave = _SPARE.pop()

@@ -103,7 +103,9 @@ class ClusterGate(Gate):
     def poll(self, f: Frame) -> Any:
         recorded = f.u32[self.recorded]
         if np.count_nonzero(f.select(recorded) == NEVER_ARRIVED):
-            raise PtxError(f"{self.ins.opcode} in threads that have not arrived at the cluster's barrier", self.ins.line)
+            raise PtxError(
+                f"{self.ins.opcode} in threads that have not arrived at the cluster's barrier", self.ins.line
+            )
         allowed = recorded != f.wave.cluster_generation[f.low : f.high]
         return True if (allowed if f.mask is True else allowed[f.mask]).all() else allowed
 

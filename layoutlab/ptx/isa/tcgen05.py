@@ -699,7 +699,9 @@ def _accumulated(shape: InstructionDescriptor, old: Array, product: Array, enabl
     return np.ascontiguousarray(total, dtype=np.float32).view(np.uint32)
 
 
-@instruction(f"tcgen05.commit {_GROUP} .mbarrier::arrive::one .space:shared::cluster|shared::cta? .multicast::cluster? .b64")
+@instruction(
+    f"tcgen05.commit {_GROUP} .mbarrier::arrive::one .space:shared::cluster|shared::cta? .multicast::cluster? .b64"
+)
 def _commit(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
     """Arrive once when earlier mma and cp are complete: the units of a CTA, or of a pair, complete in order.
 
