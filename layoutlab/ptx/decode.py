@@ -7,12 +7,13 @@ branch over plain code becomes that code under a mask, which keeps blocks long a
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from layoutlab.ptx.in_flight import Tracked
 from layoutlab.ptx.memory import CONST_BASE, LOCAL_BASE, PARAM_BASE, SHARED_BASE, SHARED_RESERVED_BYTES
 from layoutlab.ptx.parse import (
     Discard,
@@ -44,6 +45,7 @@ class Node:
 
     instruction: Instruction
     decoded: Decoded | None = None
+    checked: Op | None = None  # the operation with its check of registers in flight, where it needs one
     branch: str | None = None
     exits: bool = False
     table: tuple[str, ...] = ()
@@ -69,6 +71,7 @@ class Block:
     sync: str | int | None = None
     gate: Any = None
     ops: list[Op] = field(default_factory=list)
+    checked: list[Op] = field(default_factory=list)  # the same with their checks of registers in flight, or empty
     weight: int = 0
     target: int = -1
     guard: int = -1
@@ -105,6 +108,7 @@ class Decoder:
         self.special: dict[str, int] = {}
         self.constants: dict[str, dict[int, int]] = {"pred": {}, "b16": {}, "b32": {}, "b64": {}}
         self.line = 0
+        self.tracked = Tracked(function)
         for name, bank in function.registers.items():
             if bank in self.counts:
                 self.slots[name] = (bank, self._new(bank))
@@ -270,7 +274,8 @@ class Decoder:
         for variable in self.function.params:
             offsets.append(self.symbols[variable.name][1])
             total = offsets[-1] + variable.size
-        plan = RegisterPlan(dict(self.counts), {b: tuple(t) for b, t in self.constants.items()})
+        constants = {b: tuple(t) for b, t in self.constants.items()}
+        plan = RegisterPlan(dict(self.counts), constants, len(self.tracked.names))
         return Program(
             self.function, blocks, plan, self.special, self.sizes["shared"], self.sizes["local"], tuple(offsets),
             max(total, self.sizes["param"]), bytes(self.constant_image),
@@ -317,9 +322,15 @@ class Decoder:
                 raise self.fail(str(error)) from error
             raise
         decoded = result if isinstance(result, Decoded) else Decoded(op=result)
+        checked = None
+        if decoded.op is not None and self.tracked.names:
+            decoded = replace(decoded, op=self.tracked.marking(ins, decoded.op))
+            assert decoded.op is not None
+            checked = self.tracked.checked(ins, decoded.op)
         if guard >= 0:
             decoded = self._guarded(ins, decoded, guard, negated)
-        return Node(ins, decoded)
+            checked = None if checked is None else masked_region(guard, negated, [checked], 1)
+        return Node(ins, decoded, checked)
 
     def _guarded(self, ins: Instruction, decoded: Decoded, guard: int, negated: bool) -> Decoded:
         if decoded.gate is not None:
@@ -338,6 +349,9 @@ class Decoder:
             block = Block(i, nodes[start].instruction.line, nodes[start].instruction)
             for node in nodes[start:end]:
                 self._append(block, node, labels, number)
+            if any(node.checked is not None for node in nodes[start:end]):
+                kept = [(n.checked, n.decoded.op) for n in nodes[start:end] if n.decoded is not None]
+                block.checked = [checked or op for checked, op in kept if op is not None]
             blocks.append(block)
         return blocks
 
@@ -384,6 +398,12 @@ def _mask_forward_branches(nodes: list[Node]) -> list[Node]:
                 ops = [b.decoded.op for b in body if b.decoded is not None and b.decoded.op is not None]
                 region = masked_region(node.guard, not node.negated, ops, sum(b.weight for b in body))
                 merged = Node(node.instruction, Decoded(op=region), labels=node.labels)
+                if any(b.checked is not None for b in body):
+                    kept = [b.checked or b.decoded.op for b in body if b.decoded is not None]
+                    merged.checked = masked_region(
+                        node.guard, not node.negated, [op for op in kept if op is not None],
+                        sum(b.weight for b in body),
+                    )  # fmt: skip
                 references[node.branch] -= 1
                 nodes[index:end] = [merged]
         index -= 1

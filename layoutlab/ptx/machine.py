@@ -159,8 +159,13 @@ class Scheduler:
                 if allowed is not True:
                     self._hold(fragment, allowed)
                     return
-            for op in block.ops:
-                op(frame)
+            if block.checked:
+                in_flight = wave.in_flight
+                for op, checked in zip(block.ops, block.checked, strict=True):
+                    (checked if in_flight.active else op)(frame)
+            else:
+                for op in block.ops:
+                    op(frame)
             wave.instructions += block.weight * (frame.rows if frame.mask is True else self._active_rows(frame))
             fragment.age += 1
             following = self._follow(fragment, frame, block)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from layoutlab.ptx.in_flight import InFlight
 from layoutlab.ptx.memory import CLUSTER_SHIFT, AccessError, GlobalMemory, SharedMemory, TensorMemory
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class RegisterPlan:
 
     counts: dict[str, int]
     constants: dict[str, tuple[int, ...]]
+    tracked: int = 0  # registers that may be in flight
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,7 @@ class Wave:
         self.cluster_arrived.fill(False)
         self.cluster_generation.fill(0)
         self.asynchronous: AsyncUnits = services.make_async(self)
+        self.in_flight = InFlight(self.plan.tracked, self.rows)
         # Counts completions that may let a waiting warp go on; waiters look again when it has moved.
         self.version = 0
         self.instructions = 0
