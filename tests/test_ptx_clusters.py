@@ -124,6 +124,7 @@ def pair_program(body, columns):
     read = (
         tensor.read_columns(columns).replace("%r1, ", "%r17, ").replace("shr.u32 %r13, %r17, 5", "shr.u32 %r13, %r1, 5")
     )
+    read += "\n  bar.sync 0; @%p2 bra FREED; tcgen05.dealloc.cta_group::2.sync.aligned.b32 %r11, 512;\nFREED:"
     read = "  mad.lo.u32 %r17, %r16, 128, %r1;\n" + read
     text = kernel([("image", "u64"), ("a", "u64"), ("b", "u64"), ("out", "u64")], prologue + body + commit + read)
     return text.replace(".entry", ".extern .shared .align 1024 .b8 smem[];\n.entry", 1)

@@ -62,7 +62,7 @@ def test_copies_are_still_in_flight():
     move = "  mov.b32 %f5, %f1; mov.b64 %rd3, {%f1, %f2}; mov.b64 {%f6, %f7}, %rd3;\n"
     assert warnings_of(mma(ACC) + COMMIT + move + WAIT.format(0), "%f5", "%f7")[0] == []
     for copy in ("%f5", "%f7"):
-        assert f"touches {copy}" in warnings_of(mma(ACC) + COMMIT + move, copy, "%f8")[0][0]
+        assert f"touches {copy}" in warnings_of(mma(ACC) + COMMIT + move, copy, copy)[0][0]
     fresh = move + "  mov.f32 %f5, 0f3F800000; mov.f32 %f8, %f5;\n"
     assert warnings_of(mma(ACC) + COMMIT + fresh, "%f5", "%f8")[0] == []
 
@@ -78,16 +78,17 @@ def test_accesses_under_a_guard():
 
 @pytest.mark.parametrize("schedule", ["eager", "lazy"])
 def test_loads_from_tensor_memory_want_their_wait(schedule):
-    def found(wait):
+    def found(wait, options=frozenset(["strict tcgen05.ld"])):
         body = tensor.lane_base() + "  mov.b32 %r20, 7; tcgen05.st.sync.aligned.32x32b.x1.b32 [%r14], {%r20};\n"
         body += "  tcgen05.wait::st.sync.aligned;\n  tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r21}, [%r14];\n" + wait
         body += "  ld.param.u64 %rd9, [out]; mad.wide.u32 %rd9, %r1, 4, %rd9; st.global.b32 [%rd9], %r21;\n"
         out = np.zeros(128, np.uint32)
         report = run(tensor.program(body), np.zeros(tensor.IMAGE, np.uint8), 0, 0, out, block=(128, 1, 1),
-                     shared_bytes=tensor.IMAGE + 64, schedule=schedule)  # fmt: skip
+                     shared_bytes=tensor.IMAGE + 64, schedule=schedule, options=options)  # fmt: skip
         assert (out == 7).all()
         return [str(w) for w in report.warnings]
 
     assert found("  tcgen05.wait::ld.sync.aligned;\n") == []
+    assert found("", frozenset()) == []
     (warning,) = found("")
     assert "st.global.b32 touches %r21, which tcgen05.ld" in warning and "no tcgen05.wait::ld since" in warning

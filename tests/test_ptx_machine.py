@@ -307,6 +307,24 @@ def test_a_wait_that_nobody_ends_says_so():
     assert "1 of 65 arrivals" in str(caught.value) and "CTA 0 warp 0, CTA 0 warp 1" in str(caught.value)
 
 
+def test_an_mbarrier_is_initialised_once():
+    """By one thread; and again only after an mbarrier.inval."""
+    head = "  mov.u32 %r3, %tid.x; mov.u32 %r4, smem; setp.ne.u32 %p1, %r3, 0;\n"
+    init, inval = "mbarrier.init.shared.b64 [%r4], 1;", "mbarrier.inval.shared.b64 [%r4];"
+    end = "\nEND: mov.u32 %r9, 0;\n"
+    assert not out_words(head + f"  @%p1 bra END;\n  {init} {inval} {init}" + end)[1].warnings
+    for body in (f"  {init}", f"  @%p1 bra END;\n  {init} {init}"):
+        (warning,) = out_words(head + body + end)[1].warnings
+        assert "mbarrier.init of shared byte 1024 of CTA 0, where the mbarrier of PTX line" in str(warning)
+
+
+def test_registers_that_nothing_writes():
+    (warning,) = out_words("  add.u32 %r9, %r5, 1;\n")[1].warnings
+    assert "add.u32 reads %r5, which no instruction writes" in str(warning)
+    (warning,) = out_words("  mov.u32 %r9, 1; @%p3 mov.u32 %r9, 2;\n")[1].warnings
+    assert "reads %p3" in str(warning)
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [

@@ -15,6 +15,7 @@ import pytest
 import test_ptx_clusters as clusters
 import test_ptx_silicon as silicon
 import test_ptx_tcgen05 as tensor
+import test_ptx_tf32 as tf32
 
 import layoutlab.ptx.isa  # noqa: F401
 from layoutlab.ptx import rules
@@ -114,6 +115,10 @@ def conversions_hold():
     return True
 
 
+def rounding_holds():
+    return all(tf32.arrived(element).tolist() == tf32.RECORD["arrived"][element] for element in ("f32", "tf32"))
+
+
 def pairs_hold():
     for m in (128, 256):
         out, product, _ = clusters.pair_product(m, 32)
@@ -127,7 +132,7 @@ def pairs_hold():
 
 CHECKS = [
     descriptors_hold, mma_holds, matrices_hold, loads_hold, tensor_memory_holds, accumulation_holds, waits_hold,
-    conversions_hold, pairs_hold, tma_holds, products_hold, wgmma_holds,
+    conversions_hold, rounding_holds, pairs_hold, tma_holds, products_hold, wgmma_holds,
 ]  # fmt: skip
 
 
@@ -244,6 +249,8 @@ FLIPS = {
     "input scale multiplies": (rules, "accumulate", lambda old, new, on, scale: right["accumulate"](old, new, on, -scale)),
     "TMA counts only bytes inside": (rules, "transaction_bytes", lambda box, inside: inside),
     "swizzled box rows packed": (rules, "box_row_pitch", lambda row, width: row),
+    "tf32 unrounded": (rules, "tf32_rounded", lambda words: words),
+    "tf32 truncated": (rules, "tf32_rounded", lambda words: words & np.uint32(0xFFFFE000)),
     "TMA stores exact bytes": (rules, "stored_row_bytes", lambda inside, row: inside),
     "ldmatrix column pairs": (rules, "fragment_8x8", lambda t, v: (t % 8 + 0 * v, 2 * (t // 8) + v)),
     "accumulator fragment rows": (

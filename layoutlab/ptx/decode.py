@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from layoutlab.ptx.in_flight import Tracked
+from layoutlab.ptx.in_flight import Tracked, registers
 from layoutlab.ptx.memory import CONST_BASE, LOCAL_BASE, PARAM_BASE, SHARED_BASE, SHARED_RESERVED_BYTES
 from layoutlab.ptx.parse import (
     Discard,
@@ -94,6 +94,7 @@ class Program:
     param_offsets: tuple[int, ...]
     param_total: int
     constant_bytes: bytes
+    never_written: tuple[tuple[Instruction, str], ...] = ()  # registers that are read alone, with their first reader
 
 
 class Decoder:
@@ -278,7 +279,7 @@ class Decoder:
         plan = RegisterPlan(dict(self.counts), constants, len(self.tracked.names))
         return Program(
             self.function, blocks, plan, self.special, self.sizes["shared"], self.sizes["local"], tuple(offsets),
-            max(total, self.sizes["param"]), bytes(self.constant_image),
+            max(total, self.sizes["param"]), bytes(self.constant_image), never_written(self.function),
         )  # fmt: skip
 
     def _nodes(self) -> list[Node]:
@@ -380,6 +381,24 @@ class Decoder:
         if node.table:
             block.table = tuple(number[labels[t]] for t in node.table)
             block.table_slot = node.table_slot
+
+
+def never_written(function: Function) -> tuple[tuple[Instruction, str], ...]:
+    """The registers that some instruction reads and none writes; every instruction's results stand first."""
+    written = {name for i in function.instructions for name in _results(i)}
+    readers: dict[str, Instruction] = {}
+    for ins in function.instructions:
+        read = [name for operand in ins.operands for name in registers(operand)]
+        for name in [*read, *([ins.guard.name] if ins.guard else [])]:
+            if name in function.registers and name not in written:
+                readers.setdefault(name, ins)
+    return tuple((ins, name) for name, ins in readers.items())
+
+
+def _results(ins: Instruction) -> list[str]:
+    if not ins.operands or isinstance(ins.operands[0], Mem):
+        return []
+    return list(registers(ins.operands[0]))
 
 
 def _mask_forward_branches(nodes: list[Node]) -> list[Node]:

@@ -5,6 +5,9 @@ wgmma gives its accumulators, and tcgen05.ld its registers, only at wgmma.wait_g
 compilers move such registers about between an mma and its wait and a late write would land in the wrong copy. So it
 keeps beside each register that may be in flight who owns it in each warp; `mov` carries the mark along, and every other
 instruction that touches a marked register is reported.
+
+Of tcgen05.ld this is reported only under the option `strict tcgen05.ld`: NVIDIA's own attention kernel and flash-attn-4
+use what they load with no wait between, and the assembler orders it.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
 Index = NDArray[np.intp]
 WGMMA, LOAD = "wgmma.mma_async", "tcgen05.ld"
+STRICT_LOADS = "strict tcgen05.ld"
 _WAITS = {WGMMA: "wgmma.wait_group", LOAD: "tcgen05.wait::ld"}
 
 
@@ -126,6 +130,8 @@ class InFlight:
         self.active = False
 
     def start(self, f: Frame, ins: Instruction, given: Index, is_load: bool) -> None:
+        if is_load and STRICT_LOADS not in f.wave.services.options:
+            return
         self.owners.append(ins)
         number = len(self.owners)
         self.marks[given[:, None], _rows(f)] = -number if is_load else number

@@ -368,6 +368,8 @@ def run_grid(
         np.frombuffer(program.constant_bytes, np.uint8).copy(), options,
     )  # fmt: skip
     report = Report(function.name, geometry.grid, geometry.block, provenance=record)
+    for ins, name in program.never_written:
+        findings.add("never written", ins, f"{ins.opcode} reads {name}, which no instruction writes")
     done = 0
     with np.errstate(all="ignore"), no_collection():
         for batch in _waves(geometry, program, wave_ctas, ctas):
@@ -376,6 +378,7 @@ def run_grid(
             if record is not None:
                 record.start_wave(wave.ctas, wave.shared.stride, done)
             Scheduler(program, wave, rng if schedule == "random" else None, limit).run()
+            wave.note_allocations()
             if record is not None:
                 record.finish_wave(wave.shared.bytes, wave.tmem.words)
             report.instructions += wave.instructions

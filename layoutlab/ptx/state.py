@@ -18,6 +18,7 @@ from layoutlab.ptx.in_flight import InFlight
 from layoutlab.ptx.memory import CLUSTER_SHIFT, AccessError, GlobalMemory, SharedMemory, TensorMemory
 
 if TYPE_CHECKING:
+    from layoutlab.ptx.parse import Instruction
     from layoutlab.ptx.asynchronous import AsyncUnits
     from layoutlab.ptx.provenance import Provenance
     from layoutlab.ptx.report import Findings
@@ -106,6 +107,7 @@ class Wave:
         self.cluster_arrived.fill(False)
         self.cluster_generation.fill(0)
         self.asynchronous: AsyncUnits = services.make_async(self)
+        self.allocations: dict[tuple[int, int], Instruction] = {}  # of TMEM, by CTA and first column
         self.in_flight = InFlight(self.plan.tracked, self.rows)
         # Counts completions that may let a waiting warp go on; waiters look again when it has moved.
         self.version = 0
@@ -138,6 +140,13 @@ class Wave:
         stored = self.shared.stored_at[chunks]
         fenced = np.maximum(self.fenced_at[self.shared.stored_by[chunks]], self.fenced_at[issuer])
         return np.asarray(stored > fenced)
+
+    def note_allocations(self) -> None:
+        """Report tensor memory that a CTA still holds when it has ended (PTX ISA 9.7.16.7: it must be freed)."""
+        for (cta, start), instruction in self.allocations.items():
+            self.services.findings.add(
+                "tmem not freed", instruction, f"TMEM from column {start} of CTA {cta} is never deallocated"
+            )
 
     def close(self) -> None:
         """Let go of the run: its memory, its findings and the started work, which holds the wave in turn."""

@@ -20,6 +20,8 @@ def cases(architecture: str) -> Iterator[Case]:
     """Every case of an architecture."""
     for tile in GEMMS[architecture]:
         yield f"quack GEMM, tile {tile[0]} x {tile[1]}, cluster {tile[2]} x {tile[3]}", lambda tile=tile: gemm(*tile)
+    if architecture == "sm_100a":
+        yield "quack GEMM of float32 as tf32, tile 128 x 128", gemm_tf32
     if architecture == "sm_90a":
         for columns in (1000, 4096, 65536):  # the longest rows are shared by clusters
             yield f"quack softmax, {columns} columns", lambda n=columns: softmax(n)
@@ -43,6 +45,22 @@ def gemm(tile_m: int, tile_n: int, cluster_m: int, cluster_n: int) -> tuple[floa
     d = torch.full((1, m, n), float("nan"), dtype=torch.bfloat16)
     launched(a, b, d, None, None, tile_m, tile_n, cluster_m, cluster_n, persistent=True)
     return relative(d[0], a[0].double() @ b[0].double().T), BF16_ERROR
+
+
+def gemm_tf32() -> tuple[float, float]:
+    """Against the product of operands rounded to tf32, as the tensor map says."""
+    import torch
+    from quack.gemm import gemm as launched
+
+    def rounded(x: Any) -> Any:
+        words = x.view(torch.int32)
+        return ((words + 0xFFF + (words >> 13 & 1)) & ~0x1FFF).view(torch.float32).double()
+
+    m, n, k = PROBLEM
+    torch.manual_seed(0)
+    a, b, d = torch.randn(1, m, k), torch.randn(1, n, k), torch.full((1, m, n), float("nan"))
+    launched(a, b, d, None, None, 128, 128, 1, 1, persistent=True)
+    return relative(d[0], rounded(a[0]) @ rounded(b[0]).T), 1e-5
 
 
 def softmax(columns: int, rows: int = 8) -> tuple[float, float]:

@@ -21,9 +21,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import flash_attention  # noqa: E402
-import quack_replay  # noqa: E402
-import stand_in  # noqa: E402
+import flash_attention
+import quack_replay
+import stand_in
 
 RECORD = Path(__file__).parent.parent / "data" / "strangers.json"
 PACKAGES = ("flash-attn-4", "quack-kernels", "nvidia-cutlass-dsl", "torch", "numpy")

@@ -86,10 +86,11 @@ def _init(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
 
     def run(f: Frame) -> None:
         at = where(f)
-        for cta, each, n, _ in groups(f, at, f.select(f.u32[count]).astype(np.int64)):
+        for cta, each, n, chosen in groups(f, at, f.select(f.u32[count]).astype(np.int64)):
             if each % 8:
                 raise PtxError(f"mbarrier at shared byte {each}, which 8 does not divide", ins.line)
-            f.wave.asynchronous.init_mbarrier(cta, each, n, ins)
+            for _ in range(min(2, _size(at, chosen))):  # a second thread's is one too many
+                f.wave.asynchronous.init_mbarrier(cta, each, n, ins)
             f.wave.shared.window_flags(cta)[each : each + 8] = 1
 
     return run
