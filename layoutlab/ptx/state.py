@@ -18,8 +18,8 @@ from layoutlab.ptx.in_flight import InFlight
 from layoutlab.ptx.memory import CLUSTER_SHIFT, AccessError, GlobalMemory, SharedMemory, TensorMemory
 
 if TYPE_CHECKING:
-    from layoutlab.ptx.parse import Instruction
     from layoutlab.ptx.asynchronous import AsyncUnits
+    from layoutlab.ptx.parse import Instruction
     from layoutlab.ptx.provenance import Provenance
     from layoutlab.ptx.report import Findings
 
