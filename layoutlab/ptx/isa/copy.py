@@ -105,7 +105,7 @@ def _copy_threads(
     wave.shared.written[spread] = 1
     wave.note_stores(flat, slots)
     if wave.services.provenance is not None:
-        wave.services.provenance.shared_store(ins, flat, threads, data)
+        wave.services.provenance.shared_store(ins, flat, threads, data, np.where(wanted > 0, start, -1))
 
 
 @instruction("cp.async.commit_group", "cp.async.bulk.commit_group")
@@ -365,6 +365,11 @@ def _bulk_store(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
             def work(at: int = at, start: int = start, cta: int = cta, n: int = n, issuer: int = issuers[i]) -> None:
                 note_unfenced(wave, ins, cta, np.arange(start >> 4, (start + n) >> 4), issuer, ins.opcode)
                 note_unwritten(wave, ins, cta, np.arange(start, start + n), ins.opcode)
+                record = wave.services.provenance
+                if record is not None:
+                    taken = np.arange(start, start + n)
+                    thread = int(wave.thread.reshape(-1)[issuer])
+                    record.read("bulk.store", "shared", cta, thread, ins, taken, record.shared_writers(cta, taken))
                 data = wave.shared.window(cta)[start : start + n]
                 out = wave.services.memory.read(at, n)
                 out[...] = reduce_bytes(op, kind, out, data) if op else data

@@ -59,6 +59,10 @@ def _ldmatrix(d: Decoder, ins: Instruction, q: Qualifiers) -> Decoded:
             f.wave.services.findings.add(
                 "unwritten shared", ins, f"{ins.opcode} reads shared byte {first}, never written"
             )
+        record = f.wave.services.provenance
+        if record is not None:
+            threads = np.broadcast_to(f.thread[rows][:, None, :, None], at.shape)
+            record.shared_load(ins, at.ravel(), threads.ravel(), 2)
         words = np.ascontiguousarray(shared.words[2][at >> 1]).view(np.uint32)[..., 0]
         for i, slot in enumerate(slots):
             f.u32[slot][rows] = words[:, i]

@@ -153,7 +153,10 @@ class SharedSpace(Space):
                     ins,
                     f"{ins.opcode}: {_offender(f, fresh)} reads shared byte {at}, never written",
                 )
-                return
+                break
+        record = f.wave.services.provenance
+        if record is not None:
+            record.shared_load(ins, (index * width).ravel(), thread_list(f).ravel(), width * count)
 
     def stored(self, f: Frame, index: Array, width: int, values: list[Array], ins: Instruction) -> None:
         flags = f.wave.shared.flags[width]

@@ -43,6 +43,7 @@ class Box:
                 f"{ins.opcode}: coordinate 0 starts at byte {coordinates[0] * size}, no multiple of 16", ins.line
             )
         self.tensor, self.ins = tensor, ins
+        self.origin = tuple(reversed(coordinates))  # slowest dimension first, as the box's elements are recorded
         self.steps = tensor.element_strides or (1,) * len(counts)
         # The first and last moved elements that lie inside the tensor: 0 <= c + i * step < extent.
         self.low = [max(0, -(c // s)) for c, s in zip(coordinates, self.steps, strict=True)]
@@ -90,6 +91,16 @@ class Box:
         shape = (*(extents[i] for i in range(len(extents) - 1, 0, -1)), row_bytes)
         strides = (*(pitch[i] for i in range(len(extents) - 1, 0, -1)), 1)
         return np.lib.stride_tricks.as_strided(flat, shape, strides)
+
+    def addresses(self) -> Array:
+        """The global address of each element, slowest dimension first; -1 outside of the tensor."""
+        found = np.full(tuple(reversed(self.tensor.counts)), -1, np.int64)
+        if not self.empty:
+            inside = tuple(slice(low, h) for low, h in zip(reversed(self.low), reversed(self.high), strict=True))
+            pitch = [s * step for s, step in zip(self.tensor.strides, self.steps, strict=True)]
+            axes = np.ogrid[tuple(slice(0, i.stop - i.start) for i in inside)]
+            found[inside] = self.start + sum(n * p for n, p in zip(axes, reversed(pitch), strict=True))
+        return found
 
     def gather(self, wave: Wave) -> Array:
         """The box's bytes, zero outside the tensor."""
@@ -195,7 +206,8 @@ def _store_box(wave: Wave, ins: Instruction, cta: int, at: int, box: Box) -> Non
     if record is not None:
         locations = _byte_locations(box, at)
         record.shared_fill(ins, locations.ravel() + cta * wave.shared.stride)
-        record.read("tma.load", "shared", cta, -1, ins, _element_locations(box, locations))
+        elements = _element_locations(box, locations)
+        record.read("tma.load", "shared", cta, -1, ins, elements, elsewhere=box.addresses(), origin=box.origin)
 
 
 _WRITTEN = np.full(16, 1, np.uint8).view(np.complex128)[0]
@@ -257,7 +269,8 @@ def _read_box(wave: Wave, ins: Instruction, cta: int, at: int, box: Box, op: str
     if record is not None:
         elements = _element_locations(box, _byte_locations(box, at))
         thread = int(wave.thread.reshape(-1)[issuer])
-        record.read("tma.store", "shared", cta, thread, ins, elements, record.shared_writers(cta, elements))
+        writers = record.shared_writers(cta, elements)
+        record.read("tma.store", "shared", cta, thread, ins, elements, writers, box.addresses(), box.origin)
     if box.empty:
         return
     chunks = box.chunks(at)
