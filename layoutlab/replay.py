@@ -40,8 +40,9 @@ def replay(
     to. `jobs` processes share the CTAs; `joblib.parallel_config(backend="dask")` around the call spreads them over a
     cluster whose machines share a folder for temporary files (TMPDIR). `options` are "strict tcgen05.ld", which reports
     registers used between a tcgen05.ld and its wait, as the ISA has it, and "tmem lane 0", which lets every warp
-    address its own lanes as lane 0 and up. The compile must have kept its PTX (CUTE_DSL_KEEP=ptx). Raises `LayoutError` when the launch cannot be captured and
-    `layoutlab.ptx.parse.PtxError` at the PTX line that the machine does not know or that goes wrong.
+    address its own lanes as lane 0 and up. The compile must have kept its PTX (CUTE_DSL_KEEP=ptx). Raises `LayoutError`
+    when the launch cannot be captured and `layoutlab.ptx.parse.PtxError` at the PTX line that the machine does not know
+    or that goes wrong.
     """
     memory = GlobalMemory()
     for number, argument in enumerate([*args, *buffers]):

@@ -143,9 +143,11 @@ class AsyncUnits:
         live = self.mbarriers.get((cta, address))
         if live is not None:  # undefined without an mbarrier.inval between, PTX ISA 9.7.13.15.9
             self.wave.services.findings.add(
-                "mbarrier again", instruction,
-                f"mbarrier.init of shared byte {address} of CTA {cta}, where the mbarrier of {live.instruction.where} lives",
-            )  # fmt: skip
+                "mbarrier again",
+                instruction,
+                f"mbarrier.init of shared byte {address} of CTA {cta}, where the mbarrier of "
+                f"{live.instruction.where} lives",
+            )
         self.mbarriers[cta, address] = Mbarrier(address, cta, count, count, instruction)
 
     def invalidate_mbarrier(self, cta: int, address: int, instruction: Instruction) -> None:

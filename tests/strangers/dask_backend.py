@@ -1,7 +1,7 @@
 """Spreads the CTAs of a replay over a dask cluster of two workers, by joblib's own backend for it.
 
-    pip install distributed
-    python tests/strangers/dask_backend.py
+pip install distributed
+python tests/strangers/dask_backend.py
 """
 
 from __future__ import annotations
@@ -20,9 +20,12 @@ def main() -> int:
     from test_replay import squares
 
     alone, one, _ = squares(1)
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster):
-        with joblib.parallel_config(backend="dask"):
-            spread, report, done = squares(2)
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster),
+        joblib.parallel_config(backend="dask"),
+    ):
+        spread, report, done = squares(2)
     good = np.array_equal(alone, spread) and report.instructions == one.instructions and done[-1] == 24
     print(f"{'ok  ' if good else 'FAIL'} dask {__version__}: 24 CTAs in {len(done)} pieces")
     return not good

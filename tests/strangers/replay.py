@@ -5,7 +5,8 @@
     python tests/strangers/replay.py sm_100a [--only WORD] [--schedule lazy] [--record]
     python tests/strangers/replay.py sm_90a --record
 
-`--record` puts the results into tests/data/strangers.json, against which the README is checked.
+`--record` puts the results into tests/data/strangers.json, against which the README is checked; `--check` says which
+results are no longer those.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ def main() -> int:
     parser.add_argument("--only", default="")
     parser.add_argument("--schedule", default="eager", choices=("eager", "lazy", "random"))
     parser.add_argument("--record", action="store_true")
+    parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
     if options.record and (options.only or options.schedule != "eager"):
         parser.error("a record holds every case, run eagerly")
@@ -71,6 +73,11 @@ def main() -> int:
             "versions": {name: version(name) for name in PACKAGES}, "cases": found,
         }  # fmt: skip
         RECORD.write_text(json.dumps(record, indent=1) + "\n")
+    if options.check:
+        before = {c["case"]: c for c in json.loads(RECORD.read_text())[options.architecture]["cases"]}
+        changed = [c["case"] for c in found if before.get(c["case"]) != c]
+        print("\n".join(f"changed: {case}" for case in changed) or f"all {len(found)} as recorded")
+        return len(changed)
     return sum(not (c["error"] <= c["allowed"] and not c["warnings"] and c["instructions"]) for c in found)
 
 
