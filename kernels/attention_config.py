@@ -69,6 +69,8 @@ class AttentionConfig:
     `tmem_p0_offset` is the column of P inside S's columns (`p="tmem"` only).
     `rescale_threshold` (in powers of two) is by how much a row's maximum may grow before O is rescaled; 0 rescales at
     each growth, and a larger one leaves a stale maximum in place.
+    `normalize=False` leaves O as large as its row's sum makes it, at most keys times |V| (times two to the
+    threshold): in f16, beyond 65504 it is infinite, of which a run warns.
     `iter_acc_early_release_in_epilogue` is the sub-tile after whose TMEM load O is released; None: the last.
     `fault` plants one mistake, for the checks that must see it.
     """
@@ -138,8 +140,8 @@ class AttentionConfig:
             )
         if self.fault == "rescale_shifted" and self.head_dim == 256:
             raise LayoutError(
-                "fault=rescale_shifted finds no room at head_dim=256: O's columns lie behind it once more, 128 to 639 of "
-                f"{TMEM_COLUMNS}; head_dim=64 or 128"
+                f"fault=rescale_shifted finds no room at head_dim=256: twice O's columns, 128 to 639 of {TMEM_COLUMNS}; "
+                "head_dim=64 or 128"
             )
 
     def _check_budgets(self) -> None:

@@ -19,15 +19,11 @@ from typing import Literal
 
 from layoutlab import catalogue
 from layoutlab.atoms.datapath import columns_of, pointer_step
-from layoutlab.errors import LayoutError
 from layoutlab.handoff import (
     Handoff,
     Tile,
-    declared,
-    gmem,
     handoff,
     tcgen05_ld,
-    tma_write,
     tmem,
     tmem_store,
     umma_a_tmem,

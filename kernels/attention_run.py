@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from layoutlab.ptx.report import Report
 
 
+F16_MAX = 65504.0
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What a run gave: results, their distance from float64, and what the run took."""
@@ -129,10 +132,36 @@ def run_attention(
     compiled = compile_attention(config, lse=True, row_max=True, arch=runner.architecture)
     compile_seconds = time.perf_counter() - started
     ran = runner.run(compiled, problem, scale, ctas)
+    ran["warnings"] += range_warnings(config, v)
     o_ref, lse_ref = reference(q, k, v, config.head_dim**-0.5 if scale is None else scale, config.causal)
     if not config.normalize:
         o_ref = unnormalized(o_ref, lse_ref, row_max)
     return Outcome(config, o, lse, row_max, errors(o, o_ref, lse, lse_ref), compile_seconds=compile_seconds, **ran)
+
+
+def range_warnings(config: AttentionConfig, v: NDArray[Any]) -> list[str]:
+    """Why an un-normalised O may leave f16's range, if it may: it is as large as its row's sum lets it be.
+
+    >>> import numpy as np
+    >>> range_warnings(AttentionConfig(dtype="f16", normalize=False), np.full((1, 1000, 1, 128), 100.0))
+    ['O is not divided by the row sums, and 1000 keys times a largest |v| of 100 is 100000, beyond f16 (65504): an element that gets there is infinite; take dtype bf16, fewer keys in a part, or normalize']
+
+    A row's sum is at most the number of its keys, times two to the `rescale_threshold` under a stale maximum.
+    """
+    import numpy as np
+
+    if config.normalize or config.dtype != "f16" or not v.size:
+        return []
+    largest = float(np.abs(v.astype(np.float64)).max())
+    bound = v.shape[1] * largest * 2.0**config.rescale_threshold
+    if bound <= F16_MAX:
+        return []
+    stale = f" times 2^{config.rescale_threshold:g}" if config.rescale_threshold else ""
+    return [
+        f"O is not divided by the row sums, and {v.shape[1]} keys times a largest |v| of {largest:g}{stale} is {bound:g}, "
+        f"beyond f16 ({F16_MAX:g}): an element that gets there is infinite; take dtype bf16, fewer keys in a part, "
+        "or normalize"
+    ]
 
 
 def fault_needs(config: AttentionConfig, tiles: int, ctas: int) -> str:
@@ -154,8 +183,8 @@ on 148 CTAs, so fewer CTAs or more rows, such as --seq 256 --ctas 1'
         return "it needs a row whose maximum grows from one KV tile to the next: more keys, such as --kv-seq 512"
     if config.fault.startswith("p_offset"):
         return (
-            f"it needs P and S to lie apart in TMEM (tmem_p0_offset={config.tmem_p0_offset}, where 0 moves nothing) and "
-            "values of S and P that differ"
+            f"it needs P and S to lie apart in TMEM (tmem_p0_offset={config.tmem_p0_offset}, where 0 moves nothing) "
+            "and values of S and P that differ"
         )
     return "it needs elements that differ from those in whose places they are taken"
 

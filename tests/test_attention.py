@@ -2,7 +2,6 @@
 
 import ctypes
 import doctest
-import enum
 import importlib
 import json
 import math
@@ -10,15 +9,17 @@ import math
 import ml_dtypes
 import numpy as np
 import pytest
+from host_driver import CUresult, HostDriver
 
-from layoutlab.device import runner
+from layoutlab.device import LaunchFailed, runner
 from layoutlab.errors import LayoutError
 from layoutlab.kernels import attention_device, attention_run
 from layoutlab.kernels.attention_config import SHARED_BYTES, TMEM_COLUMNS, AttentionConfig
 from layoutlab.kernels.attention_device import Unavailable, architecture
 from layoutlab.kernels.attention_host import Operand, arguments, check, compile_attention, dense, operand
 from layoutlab.kernels.attention_reference import errors, reference
-from layoutlab.kernels.attention_run import Replay, random_inputs, replay_launch, run_attention
+from layoutlab.kernels.attention_run import Replay, random_inputs, range_warnings, run_attention
+from layoutlab.ptx.parse import PtxError
 
 HEAD_DIMS = (64, 128, 256)
 
@@ -182,6 +183,21 @@ def test_unnormalized_halves_merge(threshold):
     assert errors(merged, o).within("bf16")
 
 
+def test_an_unnormalized_f16_o_that_may_overflow_is_warned_of():
+    """Equal scores: each row's sum is the number of keys, and O that many times V."""
+    q, k, v = random_inputs(1, 8, 100, 1, 1, 64)
+    config = AttentionConfig(head_dim=64, dtype="f16", normalize=False)
+    fits = run_attention(config, 0 * q, k, np.full_like(v, 600.0))
+    assert fits.good and fits.warnings == [] and float(fits.o.max()) == 60000.0
+    over = run_attention(config, 0 * q, k, np.full_like(v, 700.0))
+    assert not over.good and np.isinf(over.o.astype(np.float32)).all()
+    assert over.warnings == range_warnings(config, np.full(v.shape, 700.0)) and "beyond f16 (65504)" in over.warnings[0]
+    stale = AttentionConfig(head_dim=64, dtype="f16", normalize=False, rescale_threshold=8.0)
+    assert "times 2^8 is" in range_warnings(stale, np.full(v.shape, 600.0))[0]
+    for other in ({"dtype": "bf16", "normalize": False}, {"dtype": "f16"}):
+        assert range_warnings(AttentionConfig(head_dim=64, **other), np.full(v.shape, 700.0)) == []
+
+
 def test_normalized_halves_merge_by_lse_alone():
     (a, b), (o, lse) = halves(AttentionConfig(head_dim=64))
     whole = np.logaddexp(a.lse, b.lse)
@@ -309,64 +325,93 @@ def test_other_devices_are_refused(capability):
 # -- running on a device, with a driver that stands in for it --------------------------------------------------------
 
 
-class HostDriver:
-    """A CUDA driver whose device memory is host memory, so that a replay can stand in for the device."""
+@pytest.fixture
+def stand_in(monkeypatch):
+    """Makes a driver whose launches are replays of what was compiled the one that is found."""
 
-    class CUdevice_attribute:
-        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 0
-        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 1
+    def there(capability=(10, 0), **options):
+        driver = HostDriver(capability, **options)
 
-    def __init__(self, capability=(10, 0), failing=None):
-        self.capability, self.failing, self.held = capability, failing, {}
+        def compiled(*args, **named):
+            found = compile_attention(*args, **named)
+            driver.ptx[bytes(found.artifacts.CUBIN)] = found.artifacts.PTX
+            return found
 
-    def __getattr__(self, name):
-        def call(*args):
-            if name == self.failing:
-                return (CUresult.CUDA_ERROR_NO_DEVICE,)
-            return CUresult.CUDA_SUCCESS, getattr(type(self), f"do_{name}", lambda *_: 0)(self, *args)
+        monkeypatch.setattr(runner, "cuda_driver", lambda: driver)
+        monkeypatch.setattr(attention_run, "compile_attention", compiled)
+        return driver
 
-        return call
-
-    def do_cuDeviceGetAttribute(self, attribute, _device):
-        return self.capability[attribute]
-
-    def do_cuMemAlloc(self, size):
-        memory = np.full(size, 0xFF, np.uint8)
-        self.held[memory.ctypes.data] = memory
-        return memory.ctypes.data
-
-    def do_cuMemcpyHtoD(self, to, source, size):
-        ctypes.memmove(self.held[to].ctypes.data, source, size)
-
-    def do_cuMemcpyDtoH(self, to, source, size):
-        ctypes.memmove(to, self.held[source].ctypes.data, size)
-
-    def do_cuMemFree(self, address):
-        del self.held[address]
+    return there
 
 
-class CUresult(enum.IntEnum):
-    CUDA_SUCCESS = 0
-    CUDA_ERROR_NO_DEVICE = 100
-
-
-def test_a_device_gets_copies_and_gives_results_back(monkeypatch):
-    driver = HostDriver()
-    launches = []
-
-    def launch(compiled, packed):
-        launches.append(packed)
-        there = [Operand(at, (memory.size // 2,), "bf16") for at, memory in driver.held.items()]
-        replay_launch(compiled, packed, there)
-
-    monkeypatch.setattr(runner, "cuda_driver", lambda: driver)
-    monkeypatch.setattr(attention_device, "launch", launch)
+@pytest.mark.parametrize("capability, arch", [((10, 0), "sm_100a"), ((10, 3), "sm_103a")])
+def test_a_device_runs_the_captured_launch(stand_in, capability, arch):
+    driver = stand_in(capability)
     inputs = random_inputs(1, 30, 50, 2, 1, 64)
     outcome = run_attention(AttentionConfig(head_dim=64), *inputs, on="device")
     assert outcome.good, str(outcome)
     assert outcome.instructions is None and outcome.seconds > 0
-    assert len(launches) == 2 and not driver.held
+    assert driver.calls.count("cuLaunchKernelEx") == 2 and not driver.held
+    assert driver.calls.count("cuMemcpyHtoD") == 6 and driver.calls.count("cuMemcpyDtoH") == 3
+    assert driver.shared_bytes == [AttentionConfig(head_dim=64).shared_bytes]
+    assert all(f".target {arch}" in ptx for ptx in driver.ptx.values())
     assert bits(outcome) == bits(run_attention(AttentionConfig(head_dim=64), *inputs))
+
+
+def spoilt(monkeypatch, change):
+    """Changes the parameters of each launch: `change(number, bytes)` of those that are tensor maps."""
+    launch = runner.Device.launch
+
+    def other(self, function, described, params):
+        maps = [i for i, data in enumerate(params) if len(data) == 128]
+        launch(self, function, described, [change(maps.index(i), x) if i in maps else x for i, x in enumerate(params)])
+
+    monkeypatch.setattr(runner.Device, "launch", other)
+
+
+def moved(data, offset):
+    """A tensor map of a tensor that starts elsewhere."""
+    address = int.from_bytes(data[:8], "little") + offset
+    return address.to_bytes(8, "little") + data[8:]
+
+
+def test_a_wrong_address_in_a_tensor_map_is_seen(stand_in, monkeypatch):
+    driver = stand_in()
+    inputs = random_inputs(1, 64, 64, 1, 1, 64)
+    spoilt(monkeypatch, lambda number, data: moved(data, 16) if number == 1 else data)  # K, eight elements on
+    with pytest.raises(PtxError, match="of its tensor"):
+        run_attention(AttentionConfig(head_dim=64), *inputs, on="device")
+    assert not driver.held
+
+
+def test_operands_in_each_others_place_are_seen(stand_in, monkeypatch):
+    stand_in()
+    prepared = attention_device.Device.prepared
+
+    def exchanged(self, compiled, packed):
+        q, k, v, *rest = packed
+        return prepared(self, compiled, (q, v, k, *rest))
+
+    monkeypatch.setattr(attention_device.Device, "prepared", exchanged)
+    assert not run_attention(AttentionConfig(head_dim=64), *random_inputs(1, 64, 64, 1, 1, 64), on="device").good
+
+
+@pytest.mark.parametrize("call", ["cuModuleLoadData", "cuFuncSetAttribute", "cuLaunchKernelEx", "cuCtxSynchronize"])
+def test_a_driver_that_fails_is_a_sentence(stand_in, call):
+    driver = stand_in(failing=call, error=CUresult.CUDA_ERROR_LAUNCH_FAILED)
+    with pytest.raises(LaunchFailed, match=f"{call} failed with CUDA_ERROR_LAUNCH_FAILED"):
+        run_attention(AttentionConfig(head_dim=64), *random_inputs(1, 1, 1, 1, 1, 64), on="device")
+    assert not driver.held
+
+
+def test_the_command_runs_on_a_device(stand_in, capsys):
+    stand_in()
+    status, printed = run_command(capsys, "--seq", "20", "--on", "device")
+    assert status == 0 and "within the limits" in printed.out and "warp-instructions" not in printed.out
+    assert run_command(capsys, "--seq", "20", "--on", "device", "--fault", "p_offset_forgotten")[0] == 1
+    stand_in((9, 0))
+    status, printed = run_command(capsys, "--seq", "20", "--on", "device")
+    assert status == 3 and "compute capability 9.0, and this kernel runs on 10.0 and 10.3 alone" in printed.err
 
 
 @pytest.mark.parametrize("arch", ["sm_100a", "sm_103a"])
@@ -378,7 +423,7 @@ def test_it_compiles_for_each_architecture_that_it_runs_on(arch):
 @pytest.mark.parametrize(
     "driver, message",
     [
-        (HostDriver(failing="cuInit"), "no CUDA device here: cuInit failed with CUDA_ERROR_NO_DEVICE"),
+        (HostDriver((10, 0), failing="cuInit"), "no CUDA device here: cuInit failed with CUDA_ERROR_NO_DEVICE"),
         (HostDriver((9, 0)), r"compute capability 9\.0"),
     ],
 )

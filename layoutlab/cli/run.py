@@ -64,7 +64,10 @@ def add(subparsers: Any) -> None:
     parser.add_argument("--load", metavar="FILE.npz", help="take q, k, v from this file")
     parser.add_argument("--save", metavar="FILE.npz", help="write o and lse to this file")
     parser.add_argument(
-        "--fault", default="none", help="plant a mistake: p_offset_forgotten, p_offset_in_columns, early_release"
+        "--fault",
+        default="none",
+        metavar="NAME",
+        help="plant a mistake, such as p_offset_forgotten; a wrong name lists them",
     )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 

@@ -87,8 +87,8 @@ class Run:
         coordinates = dict(zip((first, second), np.indices(self.shape), strict=True))
         for what, ours, theirs in (
             ("holds element", held[first] * self.shape[1] + held[second], self.owner),
-            ("writes place", _number(model.writer.write.at(t=t, v=v)), self.wrote),
-            ("is read at place", _number(model.reader.read.at(**coordinates)), self.reads.reshape(self.shape)),
+            ("writes place", place_number(model.writer.write.at(t=t, v=v)), self.wrote),
+            ("is read at place", place_number(model.reader.read.at(**coordinates)), self.reads.reshape(self.shape)),
         ):
             if (ours != theirs).any():
                 at = tuple(int(i) for i in np.argwhere(ours != theirs)[0])
@@ -157,7 +157,7 @@ class Run:
         return Location(space, {"lane": lane, "bit": bit})
 
 
-def _number(location: Mapping[str, Any]) -> Array:
+def place_number(location: Mapping[str, Any]) -> Array:
     """A place as one number."""
     return np.asarray(location["bit"] + LANE_BITS * location.get("lane", 0))
 

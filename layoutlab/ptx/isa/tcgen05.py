@@ -323,7 +323,9 @@ def _st(d: Decoder, ins: Instruction, q: Qualifiers) -> Decoded:
                 tmem.written[cta, lane, part] = True
                 if wave.services.provenance is not None:
                     held = None if unpacked else values
-                    wave.services.provenance.tmem_store(ins, cta, lane, part, np.broadcast_to(threads, lane.shape), held)
+                    wave.services.provenance.tmem_store(
+                        ins, cta, lane, part, np.broadcast_to(threads, lane.shape), held
+                    )
 
         wave.asynchronous.submit(("tmem store", f.low, f.high), work, ins)
 
