@@ -140,7 +140,7 @@ class AttentionConfig:
             )
         if self.fault == "rescale_shifted" and self.head_dim == 256:
             raise LayoutError(
-                f"fault=rescale_shifted finds no room at head_dim=256: twice O's columns, 128 to 639 of {TMEM_COLUMNS}; "
+                f"fault=rescale_shifted finds no room at head_dim=256: twice O's columns end at 639 of {TMEM_COLUMNS}; "
                 "head_dim=64 or 128"
             )
 

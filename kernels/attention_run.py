@@ -144,7 +144,8 @@ def range_warnings(config: AttentionConfig, v: NDArray[Any]) -> list[str]:
 
     >>> import numpy as np
     >>> range_warnings(AttentionConfig(dtype="f16", normalize=False), np.full((1, 1000, 1, 128), 100.0))
-    ['O is not divided by the row sums, and 1000 keys times a largest |v| of 100 is 100000, beyond f16 (65504): an element that gets there is infinite; take dtype bf16, fewer keys in a part, or normalize']
+    ['O is not divided by the row sums, and 1000 keys times a largest |v| of 100 is 100000, beyond f16 (65504): an \
+element that gets there is infinite; take dtype bf16, fewer keys in a part, or normalize']
 
     A row's sum is at most the number of its keys, times two to the `rescale_threshold` under a stale maximum.
     """
@@ -158,9 +159,9 @@ def range_warnings(config: AttentionConfig, v: NDArray[Any]) -> list[str]:
         return []
     stale = f" times 2^{config.rescale_threshold:g}" if config.rescale_threshold else ""
     return [
-        f"O is not divided by the row sums, and {v.shape[1]} keys times a largest |v| of {largest:g}{stale} is {bound:g}, "
-        f"beyond f16 ({F16_MAX:g}): an element that gets there is infinite; take dtype bf16, fewer keys in a part, "
-        "or normalize"
+        f"O is not divided by the row sums, and {v.shape[1]} keys times a largest |v| of {largest:g}{stale} is "
+        f"{bound:g}, beyond f16 ({F16_MAX:g}): an element that gets there is infinite; take dtype bf16, "
+        "fewer keys in a part, or normalize"
     ]
 
 
