@@ -91,6 +91,8 @@ def random_inputs(
     """Normally distributed q, k, v as float32, (batch, seq, heads, head_dim)."""
     import numpy as np
 
+    if seed < 0:
+        raise LayoutError(f"seed={seed} is negative: 0 or more")
     rng = np.random.default_rng(seed)
     shapes = ((batch, seq_q, heads, head_dim), *[(batch, seq_kv, kv_heads, head_dim)] * 2)
     if min(min(shape) for shape in shapes) < 0:
@@ -122,7 +124,11 @@ def run_attention(
         if x.ndim != 4:
             raise LayoutError(f"{name} has shape {x.shape}, not (batch, seq, heads, head_dim)")
     kind = {"bf16": ml_dtypes.bfloat16, "f16": np.float16}[config.dtype]
-    q, k, v = (np.ascontiguousarray(x, dtype=kind) for x in (q, k, v))
+    with np.errstate(over="ignore"):  # what does not fit is refused below
+        q, k, v = (np.ascontiguousarray(x, dtype=kind) for x in (q, k, v))
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        if x.size and not np.isfinite(x.astype(np.float32)).all():
+            raise LayoutError(f"{name} holds NaN, or what is infinite as {config.dtype}: no result could be judged")
     seen = (q.shape[0], q.shape[2], q.shape[1])
     o, lse, row_max = np.zeros_like(q), np.zeros(seen, np.float32), np.zeros(seen, np.float32)
     problem = check(config, q, k, v, o, lse, row_max)
