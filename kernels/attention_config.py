@@ -55,6 +55,13 @@ MAX_RESCALE_THRESHOLD = 8.0
 """P stays below 2^8 under the largest stale maximum, within f16's range with room for its sums."""
 
 
+KINDS: dict[str, tuple[type, ...]] = {
+    "rescale_threshold": (float, int),
+    "iter_acc_early_release_in_epilogue": (type(None), int),
+}
+"""The types of settings that take several; the others take their default's."""
+
+
 @dataclass(frozen=True)
 class AttentionConfig:
     """One variant of the attention kernel.
@@ -95,6 +102,10 @@ class AttentionConfig:
                 near = difflib.get_close_matches(str(value), [str(choice) for choice in choices], 1, 0.6)
                 hint = f"; did you mean {near[0]}?" if near and isinstance(value, str) else ""
                 raise LayoutError(f"{field.name}={value} is not one of {', '.join(map(str, choices))}{hint}")
+            kinds = KINDS.get(field.name, (type(field.default),))
+            if type(value) not in kinds:
+                asked = " or ".join(kind.__name__ for kind in kinds)
+                raise LayoutError(f"{field.name}={value!r} is a {type(value).__name__}, and takes {asked}")
         if not 0 <= self.rescale_threshold <= MAX_RESCALE_THRESHOLD:
             raise LayoutError(
                 f"rescale_threshold={self.rescale_threshold} is not from 0 to {MAX_RESCALE_THRESHOLD:g}: "

@@ -5,17 +5,23 @@ import doctest
 import importlib
 import json
 import math
+import re
+from typing import get_args, get_type_hints
 
 import ml_dtypes
 import numpy as np
 import pytest
 from host_driver import CUresult, HostDriver
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from layoutlab.device import LaunchFailed, runner
 from layoutlab.errors import LayoutError
+from layoutlab.handoff import verify
 from layoutlab.kernels import attention_device, attention_run
 from layoutlab.kernels.attention_config import SHARED_BYTES, TMEM_COLUMNS, AttentionConfig
 from layoutlab.kernels.attention_device import Unavailable, architecture
+from layoutlab.kernels.attention_handoffs import attention_handoffs
 from layoutlab.kernels.attention_host import Operand, arguments, check, compile_attention, dense, operand
 from layoutlab.kernels.attention_reference import errors, reference
 from layoutlab.kernels.attention_run import Replay, random_inputs, range_warnings, run_attention
@@ -267,6 +273,9 @@ REFUSED_CONFIGS = [
     ({"tmem_p0_offset": 96}, r"at most 64.*P0 = columns \[96, 160\) overlaps S1"),
     ({"head_dim": 256, "tmem_p0_offset": 64}, r"at most 32.*P0 = columns \[64, 96\) overlaps S1"),
     ({"rescale_threshold": 9.0}, "from 0 to 8"),
+    ({"rescale_threshold": "8"}, "rescale_threshold='8' is a str, and takes float or int"),
+    ({"causal": 1}, "causal=1 is a int, and takes bool"),
+    ({"head_dim": 64.0}, "head_dim=64.0 is a float, and takes int"),
     ({"head_dim": 128, "iter_acc_early_release_in_epilogue": 0}, "sub-tile 1 is the last"),
 ]
 GOOD = ((1, 128, 4, 64), (1, 128, 2, 64))
@@ -285,10 +294,10 @@ REFUSED_OPERANDS = [
 ]
 
 
-@pytest.mark.parametrize("settings, message", REFUSED_CONFIGS)
-def test_wrong_configurations_are_refused(settings, message):
+@pytest.mark.parametrize("values, message", REFUSED_CONFIGS)
+def test_wrong_configurations_are_refused(values, message):
     with pytest.raises(LayoutError, match=message):
-        AttentionConfig(**settings)
+        AttentionConfig(**values)
 
 
 @pytest.mark.parametrize("changed, message", REFUSED_OPERANDS)
@@ -297,6 +306,41 @@ def test_operands_that_do_not_fit_are_refused(changed, message):
     assert check(config, **dense(*GOOD)).q.shape == GOOD[0]
     with pytest.raises(LayoutError, match=message):
         check(config, **(dense(*GOOD) | changed))
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "head_dim": st.sampled_from([64, 128, 256, 96, "64", True, None]),
+            "dtype": st.sampled_from(["bf16", "f16", "f32", None]),
+            "p": st.sampled_from(["tmem", "smem", 3]),
+            "route": st.sampled_from(["vector", "coordinate", "composition", ""]),
+            "causal": st.sampled_from([False, True, 1]),
+            "normalize": st.sampled_from([False, True, "no"]),
+            "tmem_p0_offset": st.one_of(st.integers(-8, 140), st.sampled_from([32.0, "32", True])),
+            "rescale_threshold": st.one_of(st.floats(), st.sampled_from([8, -1, None])),
+            "iter_acc_early_release_in_epilogue": st.sampled_from([None, 0, 1, 2, 3, 7, "0"]),
+            "fault": st.sampled_from(get_args(get_type_hints(AttentionConfig)["fault"])),
+        },
+    )
+)
+def test_settings_are_refused_by_a_sentence_or_every_handoff_is_proved(values):
+    """Whatever is asked for: a LayoutError, or a kernel that fits and whose handoffs are right but for its fault."""
+    try:
+        config = AttentionConfig(**values)
+    except LayoutError:
+        return
+    assert config.shared_bytes <= SHARED_BYTES and config.tmem_columns <= TMEM_COLUMNS
+    verdicts = {name: verify(h).verdict for name, h in attention_handoffs(config).items()}
+    wrong = [name for name, verdict in verdicts.items() if verdict != "proved"]
+    assert len(wrong) == (config.fault not in ("none", "early_release") and displaces(config)), (config, wrong)
+
+
+def displaces(config):
+    """Whether the planted fault moves anything: an offset of 0 is 0 in every unit."""
+    return not (config.fault.startswith("p_offset") and config.tmem_p0_offset == 0)
 
 
 def test_more_kv_heads_than_divide_the_heads_are_refused():
@@ -505,6 +549,10 @@ def test_the_command_reports_json(capsys):
     assert result["relative_error"] < 4e-3 and result["cosine"] > 0.9999 and result["lse_error"] < 1e-3
     assert result["instructions"] > 0 and result["seconds"] > 0 and result["warnings"] == []
     assert result["where"].startswith("batch 0, row ")
+    stamp, asked = {"schema", "version", "dsl_version"}, {"cosine", "relative_error", "lse_error", "where"}
+    assert set(result) == stamp | asked | {"instructions", "seconds", "warnings"}
+    status, printed = run_command(capsys, "--seq", "9", "--json", "--fault", "p_offset_forgotten")
+    assert status == 1 and set(json.loads(printed.out)) - set(result) == {"fault", "unseen"}
 
 
 def test_the_command_shows_budget_and_verdict(capsys):
@@ -524,15 +572,15 @@ def test_a_planted_fault_that_is_not_seen_is_said(capsys):
     assert run_command(capsys, *advised)[0] == 1
 
 
-@pytest.mark.parametrize("fault, settings", [
+@pytest.mark.parametrize("fault, values", [
     ("p_offset_forgotten", {"p": "smem"}),
     ("p_offset_in_columns", {"p": "smem"}),
     ("early_release", {"head_dim": 64}),
 ])  # fmt: skip
-def test_a_fault_without_effect_is_refused(fault, settings):
+def test_a_fault_without_effect_is_refused(fault, values):
     AttentionConfig(fault=fault)
     with pytest.raises(LayoutError, match=f"fault={fault} "):
-        AttentionConfig(fault=fault, **settings)
+        AttentionConfig(fault=fault, **values)
 
 
 def test_the_command_takes_and_gives_files(capsys, tmp_path):
@@ -544,6 +592,52 @@ def test_the_command_takes_and_gives_files(capsys, tmp_path):
     o, lse = reference(*inputs, 0.125)
     assert out["o"].shape == (1, 20, 2, 64) and out["lse"].shape == (1, 2, 20)
     assert np.abs(out["o"] - o).max() < 0.05 and np.abs(out["lse"] - lse).max() < 0.05
+
+
+def test_an_unnormalized_result_is_saved_with_its_maxima(capsys, tmp_path):
+    status, _ = run_command(capsys, "--seq", "20", "--no-normalize", "--save", str(tmp_path / "out"))
+    with np.load(tmp_path / "out") as out:  # the name as it was given
+        assert status == 0 and sorted(out.files) == ["lse", "o", "row_max"]
+        assert out["row_max"].shape == out["lse"].shape == (1, 1, 20)
+
+
+def npz(folder, **arrays):
+    """A file of q, k and v, of which these are others."""
+    good = dict(zip("qkv", random_inputs(1, 20, 30, 2, 1, 64), strict=True))
+    np.savez(folder / "in.npz", **(good | arrays))
+    return "--load", str(folder / "in.npz")
+
+
+REFUSED_FILES = [
+    ({"q": np.full((1, 2, 1, 64), "a")}, (), "q in .*in.npz is <U1: numbers such as float32 are taken"),
+    ({"k": np.zeros((1, 2, 1, 64), np.complex64)}, (), "k in .*in.npz is complex64"),
+    ({"q": np.array([None])}, (), "is no .npz file of numbers: numpy.savez"),
+    ({"q": np.float32(3)}, (), r"q has shape \(\), not \(batch, seq, heads, head_dim\)"),
+    ({"v": np.zeros((1, 5, 1, 64))}, (), "k has shape .* and v .*: they must be equal"),
+    ({"q": np.full((1, 20, 2, 64), np.nan)}, (), "q holds NaN, or what is infinite as bf16"),
+    ({"q": np.full((1, 20, 2, 64), 1e6)}, ("--dtype", "f16"), "q holds NaN, or what is infinite as f16"),
+    ({}, ("--seq", "21"), "--seq 21 is not what .*in.npz has, 20: leave it out"),
+    ({}, ("--kv-heads", "2"), "--kv-heads 2 is not what .*in.npz has, 1: leave it out"),
+    ({}, ("--head-dim", "128"), "--head-dim 128 is not what .*in.npz has, 64: leave it out"),
+    ({}, ("--save", "/nowhere/out.npz"), "--save /nowhere/out.npz cannot be written: there is no folder /nowhere"),
+    ({}, ("--save", "."), "--save . cannot be written: it is a folder"),
+]
+
+
+@pytest.mark.parametrize("arrays, options, message", REFUSED_FILES)
+def test_files_that_mean_nothing_are_refused(capsys, tmp_path, monkeypatch, arrays, options, message):
+    monkeypatch.setattr(attention_run, "compile_attention", None)
+    status, printed = run_command(capsys, *npz(tmp_path, **arrays), *options)
+    assert status == 2 and re.search(message, printed.err), printed.err
+
+
+@pytest.mark.parametrize("written", [b"hello", b""])
+def test_what_is_no_npz_file_is_refused(capsys, tmp_path, written):
+    (tmp_path / "in.npz").write_bytes(written)
+    np.save(tmp_path / "one.npy", np.zeros(3))
+    for name in ("in.npz", "one.npy"):
+        status, printed = run_command(capsys, "--load", str(tmp_path / name))
+        assert status == 2 and "is no .npz file of numbers" in printed.err
 
 
 def test_the_command_refuses_before_compile(capsys):
@@ -558,6 +652,8 @@ def test_the_command_refuses_before_compile(capsys):
         (("--seq", "0"), "leave nothing to compute"),
         (("--kv-seq", "-1"), "a size is negative"),
         (("--scale", "-1"), "not a positive number"),
+        (("--seed", "-1"), "seed=-1 is negative: 0 or more"),
+        (("--iter-acc-early-release-in-epilogue", "1"), "iter_acc_early_release_in_epilogue=1 is not 0"),
         (("--p", "smem", "--fault", "early"), "fault=early is not one of"),
     ],
 )
