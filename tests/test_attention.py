@@ -611,7 +611,7 @@ def npz(folder, **arrays):
 REFUSED_FILES = [
     ({"q": np.full((1, 2, 1, 64), "a")}, (), "q in .*in.npz is <U1: numbers such as float32 are taken"),
     ({"k": np.zeros((1, 2, 1, 64), np.complex64)}, (), "k in .*in.npz is complex64"),
-    ({"q": np.array([None])}, (), "is no .npz file of numbers: numpy.savez"),
+    ({"q": np.array([None])}, (), "is no .npz file of numbers: write one by numpy.savez"),
     ({"q": np.float32(3)}, (), r"q has shape \(\), not \(batch, seq, heads, head_dim\)"),
     ({"v": np.zeros((1, 5, 1, 64))}, (), "k has shape .* and v .*: they must be equal"),
     ({"q": np.full((1, 20, 2, 64), np.nan)}, (), "q holds NaN, or what is infinite as bf16"),
@@ -619,7 +619,7 @@ REFUSED_FILES = [
     ({}, ("--seq", "21"), "--seq 21 is not what .*in.npz has, 20: leave it out"),
     ({}, ("--kv-heads", "2"), "--kv-heads 2 is not what .*in.npz has, 1: leave it out"),
     ({}, ("--head-dim", "128"), "--head-dim 128 is not what .*in.npz has, 64: leave it out"),
-    ({}, ("--save", "/nowhere/out.npz"), "--save /nowhere/out.npz cannot be written: there is no folder /nowhere"),
+    ({}, ("--save", "/nowhere/out.npz"), "--save /nowhere/out.npz cannot be written: no such folder"),
     ({}, ("--save", "."), "--save . cannot be written: it is a folder"),
 ]
 
