@@ -29,10 +29,12 @@ def add(subparsers: _SubParsersAction[ArgumentParser]) -> None:
         formatter_class=RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "kernel", choices=["sP90", "sP"], help="the P handoff: sP90 on SM90 (Hopper), sP on SM100 (Blackwell)"
+        "kernel",
+        choices=["sP90", "rs_reuse", "sP"],
+        help="the P handoff: sP90 on SM90 (Hopper), rs_reuse there from registers, sP on SM100 (Blackwell)",
     )
     parser.add_argument(
-        "--capability", choices=["9.0", "10.0", "10.3"], help="the device's; default: 9.0 for sP90, 10.0 for sP"
+        "--capability", choices=["9.0", "10.0", "10.3"], help="the device's; default: 9.0, and 10.0 for sP"
     )
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting; may be repeated")
     parser.add_argument("-o", dest="folder", type=Path, required=True, metavar="DIR", help="the folder to write")
@@ -67,4 +69,11 @@ def _sp(settings: dict[str, Any], folder: Path, capability: str | None) -> dict[
     return launch
 
 
-MAKERS = {"sP90": _sp90, "sP": _sp}
+def _rs_reuse(settings: dict[str, Any], folder: Path, capability: str | None) -> dict[str, Any]:
+    from layoutlab.catalogue import named
+    from layoutlab.crosscheck.sp90 import kernel_settings
+
+    return _sp90(kernel_settings(named("rs_reuse")(**settings)), folder, capability)
+
+
+MAKERS = {"sP90": _sp90, "rs_reuse": _rs_reuse, "sP": _sp}

@@ -57,6 +57,8 @@ class Read:
     location: Array
     writers: Array | None = None
     elsewhere: Array | None = None
+    origin: tuple[int, ...] = ()
+    """The coordinate in its tensor of a TMA box's first element, slowest dimension first."""
 
 
 @dataclass
@@ -80,6 +82,7 @@ class Provenance:
     events: list[tuple[int, Instruction]] = field(default_factory=list)
     reads: list[Read] = field(default_factory=list)
     stores: list[Store] = field(default_factory=list)
+    loads: list[Load] = field(default_factory=list)
     snapshots: dict[int, Snapshot] = field(default_factory=dict)
     first_cta: int = 0
     time: int = 0
@@ -101,8 +104,12 @@ class Provenance:
 
     # -- writes -------------------------------------------------------------------------------------------------
 
-    def shared_store(self, ins: Instruction, at: Array, threads: Array, data: Array) -> None:
-        """A row of bytes from each flat shared index in `at`, written by the thread beside it."""
+    def shared_store(self, ins: Instruction, at: Array, threads: Array, data: Array,
+                     source: Array | None = None) -> None:  # fmt: skip
+        """A row of bytes from each flat shared index in `at`, written by the thread beside it.
+
+        `source` is the global address that each row was copied from, where it was.
+        """
         event, width = self.event(ins), data.shape[-1]
         spread = at.reshape(-1, 1) + np.arange(width)
         self.shared_event[spread] = event
@@ -110,7 +117,7 @@ class Provenance:
         self.shared_place[spread] = np.arange(width)
         cta, address = np.divmod(at.reshape(-1), self.stride)
         self.stores.append(Store("shared", ins.line, ins.opcode, self.time, width, cta + self.first_cta,
-                                 threads.reshape(-1).copy(), address, data.copy()))  # fmt: skip
+                                 threads.reshape(-1).copy(), address, data.copy(), event, source))  # fmt: skip
 
     def shared_fill(self, ins: Instruction, at: Array) -> None:
         """Bytes at flat shared indices, written by an asynchronous unit."""
@@ -135,15 +142,23 @@ class Provenance:
 
     def read(
         self, operand: str, space: str, cta: int, thread: int, ins: Instruction, location: Array,
-        writers: Array | None = None, elsewhere: Array | None = None,
+        writers: Array | None = None, elsewhere: Array | None = None, origin: tuple[int, ...] = (),
     ) -> None:  # fmt: skip
         self.time += 1
+        cta += self.first_cta
         self.reads.append(
-            Read(
-                operand, space, cta + self.first_cta, thread, ins.line, ins.opcode, self.time, location, writers,
-                elsewhere,
-            )
-        )  # fmt: skip
+            Read(operand, space, cta, thread, ins.line, ins.opcode, self.time, location, writers, elsewhere, origin)
+        )
+
+    def shared_load(self, ins: Instruction, at: Array, threads: Array, width: int) -> None:
+        """A row of bytes from each flat shared index in `at`, read by the thread beside it."""
+        self.time += 1
+        spread = at[:, None] + np.arange(width)
+        writers = np.stack([self.shared_event[spread], self.shared_thread[spread].astype(np.int32)], axis=-1)
+        cta, address = np.divmod(at, self.stride)
+        self.loads.append(
+            Load(ins.line, ins.opcode, self.time, width, cta + self.first_cta, threads.copy(), address, writers)
+        )
 
     def shared_writers(self, cta: int, address: Array) -> Array:
         """The event of the last write to each shared byte address, with the thread beside it: shape (..., 2)."""
@@ -211,3 +226,23 @@ class Store:
     thread: Array
     address: Array
     data: Array
+    event: int = 0
+    source: Array | None = None
+    """Of a copy the global address that each thread's bytes came from, -1 where it wrote zeros instead."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """One executed load of shared memory by threads (ld.shared, ldmatrix): `width` bytes each from `address` on.
+
+    `writers[i, b]` is the event, and the thread, that had written byte b of what thread i read.
+    """
+
+    line: int
+    opcode: str
+    time: int
+    width: int
+    cta: Array
+    thread: Array
+    address: Array
+    writers: Array

@@ -36,13 +36,20 @@ def commands() -> list[list[str]]:
 
 
 def answer(arguments: list[str]) -> dict[str, Any]:
-    """What a command printed, and its exit status."""
+    """What a command answered: its exit status, the verdicts, and what was seen on the device."""
     done = subprocess.run(["layoutlab", *arguments], capture_output=True, text=True, timeout=SECONDS)
     try:
         said = json.loads(done.stdout)
     except ValueError:
-        said = {"stdout": done.stdout[-500:], "stderr": done.stderr[-1000:]}
-    return {"command": " ".join(["layoutlab", *arguments]), "exit": done.returncode, **said}
+        return {"command": arguments, "exit": done.returncode, "verdict": None, "stderr": done.stderr[-1000:]}
+    heard = {witness["name"]: witness for witness in said["witnesses"]}
+    return {
+        **{key: said[key] for key in ("handoff", "params", "verdict", "claim", "dsl_version")},
+        "exit": done.returncode,
+        "device": heard["device"]["why"],
+        "replay_verdict": heard["replay"]["verdict"],
+        "device_verdict": heard["device"]["verdict"],
+    }
 
 
 def main(out: Path, workers: int) -> None:
@@ -60,9 +67,12 @@ def main(out: Path, workers: int) -> None:
         "date": time.strftime("%Y-%m-%d"),
         "python": sys.version.split()[0],
         "command": "python3 tests/device/crosscheck_on_device.py OUT.json",
-        "answers": answers,
+        "dsl_version": answers[0].pop("dsl_version", None),
     }
-    out.write_text(json.dumps(record, indent=1))
+    for each in answers[1:]:
+        each.pop("dsl_version", None)
+    rows = ",\n".join(json.dumps(each) for each in answers)
+    out.write_text(f'{json.dumps(record)[:-1]}, "answers": [\n{rows}\n]}}\n')
     print(f"{len(answers)} commands in {time.time() - started:.0f} s: {verdicts}", flush=True)
     strange = [each for each in answers if each.get("verdict") != "agree"]
     print(json.dumps(strange[:3], indent=1)[:4000], flush=True)

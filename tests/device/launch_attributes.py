@@ -1,4 +1,4 @@
-"""Launches a small kernel with each launch attribute that the device runner knows: python3 launch_attributes.py OUT.json
+"""Launches a small kernel with each launch attribute that the runner knows: python3 launch_attributes.py OUT.json
 
 Each CTA writes the size of its cluster and its rank in it. A cooperative launch must be refused where its CTAs cannot
 all be resident, which the same grid without the attribute must not be.
