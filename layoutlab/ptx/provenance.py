@@ -133,11 +133,10 @@ class Provenance:
         self.tmem_event[cta, lane, column] = event
         self.tmem_thread[cta, lane, column] = threads
         if words is not None:
-            owner, row, at, thread, data = (
-                np.broadcast_to(x, words.shape).ravel() for x in (cta, lane, column, threads, words)
-            )
-            self.stores.append(Store("tmem", ins.line, ins.opcode, self.time, 4, owner + self.first_cta,
-                                     thread.copy(), row * TMEM_COLUMNS + at, data.view(np.uint8).reshape(-1, 4)))  # fmt: skip
+            every = (cta + self.first_cta, lane * TMEM_COLUMNS + column, threads, words)
+            owner, address, thread, data = (np.broadcast_to(x, words.shape).flatten() for x in every)
+            held = data.view(np.uint8).reshape(-1, 4)
+            self.stores.append(Store("tmem", ins.line, ins.opcode, self.time, 4, owner, thread, address, held))
 
     # -- reads --------------------------------------------------------------------------------------------------
 
