@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from definition import DIVIDES, INJECTIVE, INJECTIVE_B, INVERTIBLE, POSITIVE, POWERS, SIZES, STRIDE_ONE, TILES, L, S
+from plain import L, S
+from rules import DIVIDES, INJECTIVE, INJECTIVE_B, INVERTIBLE, POSITIVE, POWERS, SIZES, STRIDE_ONE, TILES
 
 Args = tuple[Any, ...]
 
@@ -34,16 +35,14 @@ VECTOR = "the swizzle or the offset tears the vector apart"
 OTHER = "not told apart yet"
 
 
-def cause(operation: str, args: Args, rule: str | None) -> str:
+def cause(library: str, operation: str, args: Args, rule: str | None) -> str:
     """The root cause of a wrong answer to a call."""
+    if library == "pycute" and operation.endswith("_product") and isinstance(args[1], int):
+        return DIVISION
     if rule is not None:
         return BREAKS[rule]
-    if operation == "recast_layout" and isinstance(args[2], S):
-        return BASE
-    if any(isinstance(a, S) for a in args):
-        return VECTOR if operation == "max_common_vector" else SWIZZLED
-    if operation == "logical_product" and not isinstance(args[1], L):
-        return DIVISION
+    if any(isinstance(a, S) and a.bits for a in args):
+        return {"recast_layout": BASE, "max_common_vector": VECTOR}.get(operation, SWIZZLED)
     if operation in ("complement", "logical_divide") or operation.endswith("_product"):
         return GAP
     if operation == "composition":
@@ -57,5 +56,5 @@ def cause(operation: str, args: Args, rule: str | None) -> str:
     return OTHER
 
 
-def _repeats(a: L) -> bool:
+def _repeats(a: L | S) -> bool:
     return len({*a.values()}) < a.size()

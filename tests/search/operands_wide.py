@@ -6,8 +6,8 @@ from typing import Any
 
 import operands
 import strategies as some
-from definition import L, S
 from hypothesis import strategies as st
+from plain import L, S
 
 from layoutlab import ComposedLayout, Layout
 
@@ -82,10 +82,13 @@ def wide(operation: str) -> Any:
 
 @st.composite
 def carrying(draw: Any) -> tuple[L, L]:
-    """Two modes, and two leaves whose steps and extents divide the first of them, and may meet."""
-    extent, inside = draw(st.sampled_from([(4, (1, 2)), (6, (1, 2, 3)), (8, (1, 2, 4)), (12, (1, 2, 3, 4, 6))]))
-    steps = draw(st.lists(st.sampled_from(inside), min_size=2, max_size=2))
-    return L((extent, draw(SMALL)), (1, draw(STEPS))), L((draw(SMALL), draw(SMALL)), tuple(steps))
+    """Two modes, and two leaves each of which divides the first of them; together they may leave it."""
+    extent = draw(st.sampled_from([4, 6, 8, 12]))
+    steps = draw(st.lists(st.sampled_from([d for d in range(1, extent) if extent % d == 0]), min_size=2, max_size=2))
+    extents = tuple(
+        draw(st.sampled_from([e for e in range(1, 1 + extent // d) if extent // d % e == 0])) for d in steps
+    )
+    return L((extent, draw(SMALL)), (1, draw(STEPS))), L(extents, tuple(steps))
 
 
 @st.composite

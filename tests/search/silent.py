@@ -10,21 +10,19 @@ library answers.
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
-from pathlib import Path
 from typing import Any, NamedTuple
 
-sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]
-
-import definition
+import beside  # noqa: F401  (puts strangers and operands within reach)
 from causes import cause
-from definition import L, S
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from operands_wide import calls
+from plain import L, S, leaves
+from promises import LAWS, broken
+from rules import rule
 from strangers import LACKS, ORACLES, ask
 
 Args = tuple[Any, ...]
@@ -79,13 +77,21 @@ def judged(library: str, operation: str, args: Args) -> Found | None:
         return None
     call = Found(library, operation, args, "", "", "", None)
     answer = ask(library, call.expression)
-    if answer.refused is not None:
+    if answer.refused is not None or _cut(answer.text):
         return None
-    wrong = definition.broken(library, operation, args, answer.text)
+    wrong = broken(library, operation, args, answer.text)
     if wrong is None:
         return None
-    rule = definition.rule(library, operation, args)
-    return call._replace(answer=answer.text, wrong=wrong, rule=rule, cause=cause(operation, args, rule))
+    asked = rule(library, operation, args)
+    return call._replace(answer=answer.text, wrong=wrong, rule=asked, cause=cause(library, operation, args, asked))
+
+
+def _cut(text: str) -> bool:
+    """Whether the DSL printed too little of a swizzle to judge it: it stops after eight characters, `S<1,0,-1`.
+
+    Where these show the base 2^32 - 1, `S<1,4294`, nothing more is needed.
+    """
+    return text.startswith("S<") and ">" not in text and ",4294" not in text
 
 
 # -- smaller ----------------------------------------------------------------------------------------------------------
@@ -113,7 +119,7 @@ def _without(a: Any, mode: int) -> Any:
     if isinstance(a, L):
         return L(_dropped(a.shape, mode), _dropped(a.stride, mode))
     left = _dropped(a, mode)
-    if sorted(definition.leaves(a)) == list(range(len(a))):  # an order of modes
+    if sorted(leaves(a)) == list(range(len(a))):  # an order of modes
         left = tuple(sorted(left).index(x) for x in left)
     return left
 
@@ -133,10 +139,23 @@ def _less(a: Any) -> Iterator[Any]:
         yield from (L(s, d) for s, d in _regrouped(a.shape, a.stride))
         yield from (L(shape, a.stride) for shape in _less_numbers(a.shape, 1))
         yield from (L(a.shape, stride) for stride in _less_numbers(a.stride, 0))
+        yield from (L(a.shape, stride) for stride in _less_together(a.stride))
     elif isinstance(a, tuple) and any(isinstance(part, L) for part in a):
         yield from ((*a[:i], less, *a[i + 1 :]) for i, part in enumerate(a) for less in _less(part))
     elif a is not None:
-        yield from _less_numbers(a, 0 if isinstance(a, tuple) and 0 in definition.leaves(a) else 1)
+        yield from _less_numbers(a, 0 if isinstance(a, tuple) and 0 in leaves(a) else 1)
+        yield from _less_together(a, 1)
+
+
+def _less_together(x: Any, least: int = 0) -> Iterator[Any]:
+    """Numbers that are equal made smaller as one."""
+
+    def swapped(x: Any, old: int, new: int) -> Any:
+        return tuple(swapped(part, old, new) for part in x) if isinstance(x, tuple) else new if x == old else x
+
+    for old, times in Counter(leaves(x)).items():
+        if times > 1:
+            yield from (swapped(x, old, new) for new in _less_numbers(old, least))
 
 
 def _regrouped(shape: Any, stride: Any) -> Iterator[tuple[Any, Any]]:
@@ -179,18 +198,20 @@ def minimal(found: Found) -> Found:
 
 
 def died(library: str, operation: str, args: Args) -> bool:
-    """Whether a call kills the library's process."""
+    """Whether a call kills the library's process; only the DSL has one of its own."""
+    if library != "dsl":
+        return False
     refused = ask(library, Found(library, operation, args, "", "", "", None).expression).refused
     return refused is not None and refused.startswith("the process died")
 
 
-def search(library: str, operation: str, seconds: float) -> tuple[int, dict[str, Found]]:
-    """How many calls were judged, and the smallest wrong one of each cause."""
+def search(library: str, operation: str, seconds: float, first: Sequence[Args] = ()) -> tuple[int, dict[str, Found]]:
+    """How many calls were judged, and the smallest wrong one of each cause; `first` are calls to begin with."""
     end, found, tried, deaths = time.monotonic() + seconds, dict[str, Found](), 0, Counter[str]()
 
     def look(args: Args) -> None:
         nonlocal tried
-        why = cause(operation, args, definition.rule(library, operation, args))
+        why = cause(library, operation, args, rule(library, operation, args))
         if time.monotonic() > end or why in found or deaths[why] == DEATHS:
             return
         tried += 1
@@ -199,6 +220,8 @@ def search(library: str, operation: str, seconds: float) -> tuple[int, dict[str,
             found[why] = minimal(wrong)
         deaths[why] += died(library, operation, args)
 
+    for args in first:
+        look(args)
     quiet = {"deadline": None, "database": None, "phases": [Phase.generate], "max_examples": 200}
     for n in count():
         if time.monotonic() > end:
@@ -209,15 +232,16 @@ def search(library: str, operation: str, seconds: float) -> tuple[int, dict[str,
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--library", choices=ORACLES, action="append")
-    parser.add_argument("--operation", choices=sorted(definition.LAWS), action="append")
+    parser.add_argument("--operation", choices=sorted(LAWS), action="append")
     parser.add_argument("--seconds", type=float, default=10, help="for each library and operation")
     parser.add_argument("--ask", nargs=2, metavar=("LIBRARY", "EXPRESSION"), help="print one answer")
     options = parser.parse_args()
     if options.ask:
-        print(ask(*options.ask))
+        answer = ask(*options.ask)
+        print(answer.text if answer.refused is None else f"refuses: {answer.refused}")
         return
     for library in options.library or ORACLES:
-        for operation in options.operation or sorted({*definition.LAWS} - LACKS[library]):
+        for operation in options.operation or sorted({*LAWS} - LACKS[library]):
             tried, found = search(library, operation, options.seconds)
             print(f"{library} {operation}: {tried} calls, {len(found)} causes of wrong answers", flush=True)
             for wrong in found.values():

@@ -1,337 +1,17 @@
-"""Layouts and their laws in plain Python: what CuTe's documents promise of each operation, tried index by index.
+"""What the documents promise of each operation, tried index by index.
 
-Nothing of layoutlab is imported, so that a law broken here is broken whatever layoutlab thinks. A promise is held
-against a result only where the documents state it: at indices whose values are indices of the layout that takes them.
-
-`broken` gives what is wrong with a result; `rule` the documented rule that the operands already break, if any.
+A promise is held against a result only where the documents state it: at indices whose values are indices of the layout
+that takes them. Where several results keep a promise, all of them are right.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-Nested = Any
-"""An integer, or a tuple of such."""
-
-
-def leaves(x: Nested) -> list[int]:
-    return [leaf for part in x for leaf in leaves(part)] if isinstance(x, tuple) else [x]
-
-
-def product(x: Nested) -> int:
-    total = 1
-    for leaf in leaves(x):
-        total *= leaf
-    return total
-
-
-@dataclass(frozen=True)
-class L:
-    """Shape and stride. At an index: colexicographic digits times strides, the last digit without a bound.
-
-    >>> [L((2, 3), (3, 1))(i) for i in range(7)]
-    [0, 3, 1, 4, 2, 5, 3]
-    """
-
-    shape: Nested
-    stride: Nested = None
-
-    def __post_init__(self) -> None:
-        if self.stride is None:
-            object.__setattr__(self, "stride", _compact(self.shape, 1)[0])
-
-    @property
-    def pairs(self) -> list[tuple[int, int]]:
-        return list(zip(leaves(self.shape), leaves(self.stride), strict=True))
-
-    def __call__(self, index: int) -> int:
-        total, pairs = 0, self.pairs
-        for extent, stride in pairs[:-1]:
-            total += index % extent * stride
-            index //= extent
-        return total + index * (pairs[-1][1] if pairs else 0)
-
-    def size(self) -> int:
-        return product(self.shape)
-
-    def values(self) -> list[int]:
-        return [self(i) for i in range(self.size())]
-
-    def modes(self) -> list[L]:
-        if not isinstance(self.shape, tuple):
-            return [self]
-        return [L(s, d) for s, d in zip(self.shape, self.stride, strict=True)]
-
-    def once(self) -> L:
-        """Without what repeats (stride 0) and what does not count (extent 1)."""
-        kept = [(s, d) for s, d in self.pairs if s != 1 and d != 0] or [(1, 0)]
-        return L(tuple(s for s, _ in kept), tuple(d for _, d in kept))
-
-    def __str__(self) -> str:
-        return f"{_text(self.shape)}:{_text(self.stride)}"
-
-
-@dataclass(frozen=True)
-class S:
-    """A swizzle behind an offset and a layout."""
-
-    bits: int
-    base: int
-    shift: int
-    offset: int
-    outer: L
-
-    def __call__(self, index: int) -> int:
-        return self.swizzle(self.offset + self.outer(index))
-
-    def swizzle(self, x: int) -> int:
-        mask = ((1 << self.bits) - 1) << (self.base + max(0, self.shift))
-        return x ^ ((x & mask) >> self.shift if self.shift >= 0 else (x & mask) << -self.shift)
-
-    def size(self) -> int:
-        return self.outer.size()
-
-    def values(self) -> list[int]:
-        return [self(i) for i in range(self.size())]
-
-    def __str__(self) -> str:
-        return f"S<{self.bits},{self.base},{self.shift}> o {self.offset} o {self.outer}"
-
-
-@dataclass(frozen=True)
-class Chain:
-    """Functions one after the other, the last one first: swizzles, offsets, and the layout that gives the indices."""
-
-    parts: tuple[Any, ...]
-    outer: L
-
-    def __call__(self, index: int) -> int:
-        at = self.outer(index)
-        for part in reversed(self.parts):
-            at = part + at if isinstance(part, int) else part.swizzle(at) if isinstance(part, S) else part(at)
-        return at
-
-    def size(self) -> int:
-        return self.outer.size()
-
-    def values(self) -> list[int]:
-        return [self(i) for i in range(self.size())]
-
-
-def _text(x: Nested) -> str:
-    return f"({','.join(map(_text, x))})" if isinstance(x, tuple) else str(x)
-
-
-def _compact(shape: Nested, step: int) -> tuple[Nested, int]:
-    if not isinstance(shape, tuple):
-        return step, step * shape
-    strides = []
-    for part in shape:
-        stride, step = _compact(part, step)
-        strides.append(stride)
-    return tuple(strides), step
-
-
-def read(text: str) -> Any:
-    """A printed layout, swizzled layout, tuple or number; None where it is none of these.
-
-    >>> str(read("(2, 3) : (6, 3)")), str(read("S<1,0,2> o 0 o (4):(1)")), read("32")
-    ('(2,3):(6,3)', 'S<1,0,2> o 0 o (4):(1)', 32)
-    """
-    text = text.replace(" ", "").replace("Sw<", "S<")
-    try:
-        if "Swizzle" in text:
-            *parts, last = _chain(text)
-            if isinstance(last, L):
-                return Chain(tuple(parts), last)
-            return Chain((*parts, last), L(parts[0].size(), 1)) if isinstance(parts[0], L) else None
-        if text.startswith("S<"):
-            head, _, rest = text[2:].replace(">", "").partition("o")  # the DSL forgets > after a negative shift
-            offset, _, outer = rest.rpartition("o")
-            found = read(outer)
-            return S(*map(int, head.split(",")), int(offset), found) if isinstance(found, L) else None
-        shape, colon, stride = text.partition(":")
-        return L(_nested(shape), _nested(stride)) if colon else _nested(shape)
-    except (ValueError, TypeError):
-        return None
-
-
-def _chain(text: str) -> list[Any]:
-    """The functions of `(Swizzle(2,0,2))o{5}o((4,8):(8,1))`, as tensor-layouts prints them."""
-    found, depth, start = list[Any](), 0, 0
-    for i, c in enumerate(text + "o"):
-        depth += (c in "({") - (c in ")}")
-        if c == "o" and depth == 0:
-            part, start = text[start:i], i + 1
-            if part[0] == "{":
-                found.append(int(part[1:-1]))
-            elif part.startswith("(Swizzle"):
-                found.append(S(*_nested(part[8:-1]), 0, L(1, 0)))
-            elif "Swizzle" in part:
-                found.extend(_chain(part[1:-1]))
-            else:
-                found.append(read(part[1:-1]))
-    return found
-
-
-def _nested(text: str) -> Nested:
-    stack: list[list[Any]] = [[]]
-    number = ""
-    for c in text + ",":
-        if c == "(":
-            stack.append([])
-        elif c in ",)":
-            if number:
-                stack[-1].append(int(number))
-                number = ""
-            if c == ")":
-                done = tuple(stack.pop())
-                stack[-1].append(done)
-        else:
-            number += c
-    (found,) = stack[0]
-    return found
-
-
-def compatible(a: Nested, b: Nested) -> bool:
-    """Whether each coordinate of shape a is one of shape b: b refines a."""
-    if not isinstance(a, tuple):
-        return product(b) == a
-    return isinstance(b, tuple) and len(a) == len(b) and all(map(compatible, a, b))
-
-
-# -- rules ------------------------------------------------------------------------------------------------------------
-
-ALGEBRA, HEADER = "CUTLASS media/docs/cpp/cute/02_layout_algebra.md", "CUTLASS include/cute/layout.hpp"
-DIVIDES = f"the strides and extents of B divide those of A and are divided by them ({ALGEBRA}, Computing Composition)"
-INJECTIVE_B = f"B is injective ({ALGEBRA}, Computing Composition)"
-INJECTIVE = f"the layout to complement is injective ({HEADER}, 'Non-injective Layout detected in complement')"
-POSITIVE = f"strides are positive ({ALGEBRA}, Complement; coordinates count from 0)"
-INVERTIBLE = "a left inverse is one of an injective layout (pycute's test_left_inverse.py)"
-SIZES = f"both layouts have as many elements ({HEADER} asks of a common layout what also holds past the end of one)"
-STRIDE_ONE = f"one mode has stride 1, and the strides of the others are multiples ({HEADER}, Upcast, Downcast)"
-POWERS = f"the widths are a power of two apart ({HEADER}: a swizzle moves bits of an address)"
-TILES = f"the atom divides the shape ({HEADER}, 'block shape does not divide the target shape')"
-
-
-def rule(library: str, operation: str, args: tuple[Any, ...]) -> str | None:
-    """The documented rule that the operands break; None where the documents ask for no more than they are."""
-    if operation == "composition":
-        return _composes(*args)
-    if operation == "complement":
-        return _completes(args[0])
-    if operation.endswith("_divide"):
-        return _divided(*args)
-    if operation.endswith("_product"):
-        return _multiplied(*args)
-    if operation == "left_inverse" and library == "pycute":
-        return None if len({*args[0].values()}) == args[0].size() else INVERTIBLE
-    if operation.startswith("max_common"):
-        return None if args[0].size() == args[1].size() else SIZES
-    if operation == "recast_layout":
-        return _recasts(*args)
-    if operation == "tile_to_shape":
-        sizes = [m.size() for m in args[0].modes()]
-        return None if all(product(t) % n == 0 for n, t in zip(sizes, args[1], strict=False)) else TILES
-    return None
-
-
-def _divided(a: L, tile: Any) -> str | None:
-    if isinstance(tile, tuple):
-        found = (_divided(m, t) for m, t in zip(a.modes(), tile, strict=False))
-        return next((why for why in found if why), None)
-    tile = L(tile) if isinstance(tile, int) else tile
-    if not (why := _completes(tile)) and gaps(tile, 1) is None:
-        return None
-    return why or _composes(a, tile) or _composes(a, _complement(tile, a.size()))
-
-
-def _multiplied(a: L, b: Any) -> str | None:
-    b = L(b) if isinstance(b, int) else b
-    if not isinstance(b, L):
-        return None
-    if any(d < 0 and s > 1 for s, d in b.pairs):
-        return POSITIVE
-    if not (why := _completes(a)) and gaps(a, 1) is None:
-        return None
-    return why or _composes(_complement(a, a.size() * (max(b.values()) + 1)), b)
-
-
-def _recasts(new: int, old: int, a: L | S) -> str | None:
-    whole = a.outer if isinstance(a, S) else a
-    if isinstance(a, S) and max(new, old) % min(new, old):
-        return POWERS
-    if any(d < 0 and s > 1 for s, d in whole.pairs):
-        return POSITIVE
-    pairs = [(s, d) for s, d in whole.pairs if s > 1]
-    others = [d for _, d in pairs if d != 1]
-    unit = max(1, new // old)
-    return None if len(others) == len(pairs) - 1 and all(d % unit == 0 for d in others) else STRIDE_ONE
-
-
-def _completes(a: L) -> str | None:
-    if any(d < 0 and s > 1 for s, d in a.pairs):
-        return POSITIVE
-    values = a.once().values()
-    return INJECTIVE if len(set(values)) < len(values) else None
-
-
-def _complement(a: L, target: int) -> L:
-    """The complement where there is one, by the documented definition: gap and extent of each mode, by stride."""
-    pairs, filled = list[tuple[int, int]](), 1
-    for extent, stride in sorted(a.once().pairs, key=lambda pair: pair[1]):
-        pairs.append((max(1, stride // filled), filled))
-        filled = max(1, stride) * extent
-    pairs.append((-(-target // filled), filled))
-    return L(tuple(s for s, _ in pairs), tuple(d for _, d in pairs))
-
-
-def _composes(a: L | S, b: Any) -> str | None:
-    if isinstance(b, int):
-        return _composes(a, L(b))
-    a = a.outer if isinstance(a, S) else a
-    if isinstance(b, tuple):
-        found = (_composes(m, t) for m, t in zip(a.modes(), b, strict=False) if t is not None)
-        return next((why for why in found if why), None)
-    if any(d < 0 and s > 1 for s, d in b.pairs):
-        return POSITIVE
-    values = b.once().values()
-    if len(set(values)) < len(values):
-        return INJECTIVE_B
-    extents = [s for s, _ in merged(a)[:-1]]
-    return None if all(_divides(extents, s, d) for s, d in b.once().pairs if s > 1) else DIVIDES
-
-
-def merged(a: L) -> list[tuple[int, int]]:
-    """The modes of a layout, neighbours that go on where the one before ends being one."""
-    found = list[tuple[int, int]]()
-    for s, d in a.pairs:
-        if s == 1:
-            continue
-        if found and found[-1][0] * found[-1][1] == d:
-            found[-1] = (found[-1][0] * s, found[-1][1])
-        else:
-            found.append((s, d))
-    return found or [(1, 0)]
-
-
-def _divides(extents: list[int], extent: int, stride: int) -> bool:
-    """Whether extents can be divided by a stride, and what is left cut to an extent."""
-    for s in extents:
-        if s % stride and stride % s:
-            return False
-        left, stride = max(1, s // stride), -(-stride // s)
-        if left % extent and extent % left:
-            return False
-        extent = -(-extent // left)
-    return True
-
-
-# -- laws -------------------------------------------------------------------------------------------------------------
+from plain import L, S, compatible, leaves, product, read, to_text
 
 
 def composition(a: L | S, b: L | tuple, r: L | S) -> str | None:
@@ -342,7 +22,7 @@ def composition(a: L | S, b: L | tuple, r: L | S) -> str | None:
         return _by_mode(composition, a, b, r)
     shape = r.shape if isinstance(r, L) else r.outer.shape
     if not compatible(b.shape, shape):
-        return f"shape {_text(shape)} is not compatible with {_text(b.shape)}"
+        return f"shape {to_text(shape)} is not compatible with {to_text(b.shape)}"
     for i in range(b.size()):
         if 0 <= b(i) < a.size() and r(i) != a(b(i)):
             return f"R({i}) = {r(i)}, A(B({i})) = A({b(i)}) = {a(b(i))}"
@@ -440,7 +120,7 @@ def gathered(inner: Callable[[L], tuple[list[L], list[L]]]) -> Callable[..., str
             return f"{r} has not the modes of a divide"
         extra = parts[len(tile) :]
         if len(tiles) != len(tile) or len(rests) != len(parts):
-            return f"{r} has not the modes of a divide by {_text(tile)}"
+            return f"{r} has not the modes of a divide by {to_text(tile)}"
         for mode, (part, extent, t, rest) in enumerate(zip(parts, tile, tiles, rests, strict=False)):
             if t.size() != extent or rest.size() != -(-part.size() // extent):
                 return f"mode {mode}: {rest.size()} tiles of {t.size()}"
@@ -469,22 +149,6 @@ def flat_divide(a: L, tile: tuple, r: L) -> str | None:
     return gathered(lambda _: (modes[: len(tile)], modes[len(tile) :]))(a, tile, r)
 
 
-def gaps(a: L, count: int) -> list[int] | None:
-    """Where copies of a layout go so that 0, 1, 2, ... fill up: each at the first gap; None when two would overlap."""
-    places, filled, found, gap = a.once().values(), set[int](), list[int](), 0
-    if min(places) < 0 or len(set(places)) < len(places):
-        return None
-    while len(found) < count or gap <= 2 * max(places):
-        copy = {gap + p for p in places}
-        if copy & filled:
-            return None
-        filled |= copy
-        found.append(gap)
-        while gap in filled:
-            gap += 1
-    return found
-
-
 def logical_product(a: L, b: L, r: L) -> str | None:
     """Two modes, A and one compatible with B: copies of A that do not overlap, in the order that B numbers them."""
     if isinstance(b, tuple):
@@ -504,7 +168,7 @@ def _copies(a: L, b: L, at: list[int]) -> str | None:
     for (n, x), (m, y) in pairwise(sorted(numbered.items())):
         if x >= y:
             return f"copy {n} is at {x}, copy {m} at {y}"
-    taken = Counter(x + p for x in numbered.values() for p in a.once().values())
+    taken = Counter(x + p for x in numbered.values() for p in {*a.values()})
     clash = sorted(location for location, count in taken.items() if count > 1)
     return f"two copies go to {clash[0]}" if clash else None
 
@@ -597,7 +261,7 @@ def tile_to_shape(atom: L, shape: tuple, order: Any, r: L) -> str | None:
     """The modes of the shape asked for; the atom at its beginning; copies that do not overlap."""
     modes = r.modes()
     if [m.size() for m in modes] != [product(s) for s in shape]:
-        return f"{r} has not the shape {_text(shape)}"
+        return f"{r} has not the shape {to_text(shape)}"
     inner = [m.size() for m in atom.modes()] + [1] * (len(shape) - len(atom.modes()))
     for i in range(atom.size()):
         at, total = i, 0
@@ -625,7 +289,7 @@ def _digits(index: int, a: L) -> Iterator[tuple[int, int]]:
 def make_ordered_layout(shape: tuple, order: tuple, r: L) -> str | None:
     """The shape, each location once, and strides that ascend with the order."""
     if r.shape != shape:
-        return f"shape {_text(r.shape)}"
+        return f"shape {to_text(r.shape)}"
     if sorted(r.values()) != list(range(r.size())):
         return "its locations are not 0, 1, 2, ... once each"
     by_order = [d for o, (s, d) in sorted(zip(leaves(order), r.pairs, strict=True)) if s != 1]
@@ -641,13 +305,6 @@ def filter(a: L, r: L) -> str | None:
 
 def filter_zeros(a: L, r: L) -> str | None:
     return None if {*a.values()} == {*r.values()} and len(a.pairs) == len(r.pairs) else "it has other locations"
-
-
-def index(coord: Nested, into: L) -> int:
-    """The location at a coordinate that is nested as far as it likes."""
-    if not isinstance(coord, tuple):
-        return into(coord)
-    return sum(index(c, mode) for c, mode in zip(coord, into.modes(), strict=True))
 
 
 LAWS: dict[str, Callable[..., str | None]] = {
