@@ -26,6 +26,7 @@ LAYERS = [
     "atoms",
     "tv",  # below the tables, of whose instructions it makes copy and MMA atoms
     "handoff",
+    "derive",
     "draw",
     "ptx",
     "cutedsl",
