@@ -235,4 +235,12 @@ KNOWN = [
         "of two modes of stride 1 it takes the other",
     ),
     # recast_layout
+    Disagreement(
+        "tensor_layouts",
+        "refuses",
+        "recast_layout(6, 8, L(3,1))",
+        None,
+        "4:1",
+        "its upcast and downcast take widths of which one is a multiple of the other",
+    ),
 ]
