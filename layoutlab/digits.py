@@ -563,8 +563,8 @@ def _falls_inside(weight: int, step: int, radix: int) -> bool:
     if not isinstance(weight, Sym) and not isinstance(step, Sym) and not isinstance(radix, Sym):
         return step > 0 and step < weight < step * radix and weight % step == 0
     try:
-        part = weight // step
-        return part not in (1, radix) and radix % part == 0
+        part = 0 if weight % step else weight // step
+        return part not in (0, 1, radix) and radix % part == 0
     except LayoutError:
         return False  # the digit stays whole: where that is a carry, it is refused as one
 

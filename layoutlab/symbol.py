@@ -16,6 +16,7 @@ Where it is known how small the unknowns may be, two polynomials are compared fo
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -29,14 +30,16 @@ class UnknownRemainder(LayoutError):
 
     def __init__(self, value: Sym, divisor: int | Sym) -> None:
         super().__init__(f"the remainder of {value} by {divisor} is not known")
-        self.unknowns = value.unknowns
+        adding = [m for m, c in value.terms if not isinstance(divisor, int) or not divisor or c % divisor]
+        self.unknowns = frozenset(name for monomial in adding for name in monomial)
+        """The unknowns on which the remainder depends."""
 
 
 Monomial = tuple[str, ...]
 """The unknowns multiplied together, sorted; () is the constant."""
 
 
-@dataclass(frozen=True, init=False, repr=False)
+@dataclass(frozen=True, init=False, repr=False, eq=False)
 class Sym:
     """An integer polynomial of unknowns; `?` is an unknown without a name, a different one wherever it stands.
 
@@ -44,7 +47,7 @@ class Sym:
     True
     >>> Sym("N") % 4
     Traceback (most recent call last):
-    layoutlab.errors.LayoutError: the remainder of N by 4 is not known
+    layoutlab.symbol.UnknownRemainder: the remainder of N by 4 is not known
     """
 
     terms: tuple[tuple[Monomial, int], ...]
@@ -150,6 +153,36 @@ class Sym:
             return 0
         raise LayoutError(f"the remainder of {other} by {self} is not known")
 
+    # -- questions that code may ask ----------------------------------------------------------------------------------
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the two are the same polynomial.
+
+        Code that branches on it has to know for all values: where `assuming` says what they are, a handoff that asks
+        whether 64*n is 64 is refused. This library's own modules ask for the polynomial and are right either way.
+        """
+        if not isinstance(other, (int, Sym)):
+            return NotImplemented
+        if isinstance(other, Sym) and self.terms == other.terms:
+            return True
+        if _ASSUMED.get() is not None and not _asked_by_library() and _may_be_zero(self - other):
+            raise LayoutError(f"whether {self} is {other} is not known: code for all values cannot branch on it")
+        return False
+
+    def __hash__(self) -> int:
+        return hash(self.terms)
+
+    def __bool__(self) -> bool:
+        if _ASSUMED.get() is not None and not _asked_by_library() and _may_be_zero(self):
+            raise LayoutError(f"whether {self} is 0 is not known: code for all values cannot branch on it")
+        return True
+
+    def __index__(self) -> int:
+        raise LayoutError(
+            f"{self} is a symbol and a number is needed here: where its count makes a list, give a layout instead, "
+            f'as starts_bytes="(4,{self}):(32,16384)"'
+        )
+
     # -- order --------------------------------------------------------------------------------------------------------
 
     def __lt__(self, other: int | Sym) -> bool:
@@ -218,6 +251,15 @@ class Condition:
         if isinstance(value, Sym):
             raise LayoutError(f"whether {self} is not known: {', '.join(sorted(value.unknowns))} have no value")
         return value <= self.limit
+
+    def implies(self, other: Condition) -> bool:
+        """Whether the other one holds wherever this one does, because it leaves more room for all values.
+
+        >>> n = Sym("N")
+        >>> Condition(8 * n + 8, 64, "").implies(Condition(8 * n, 64, "")), Condition(n, 9, "").implies(Condition(8 * n, 9, ""))
+        (True, False)
+        """
+        return _terms_only_add((self.value - self.limit) - (other.value - other.limit))
 
     def __str__(self) -> str:
         return f"{self.value} <= {self.limit}"
@@ -300,6 +342,24 @@ def _less(a: int | Sym, b: int | Sym, by: int) -> bool:
     if less is not None and less > -by:
         return False
     raise LayoutError(f"whether {a} is {'less than' if by else 'at most'} {b} is not known")
+
+
+def _terms_only_add(value: int | Sym) -> bool:
+    return all(c >= 0 for _, c in _terms(value))
+
+
+def _may_be_zero(value: int | Sym) -> bool:
+    more, less = _least(value), _least(-value)
+    return not ((more is not None and more > 0) or (less is not None and less > 0))
+
+
+def _asked_by_library() -> bool:
+    """Whether the code that compares is a module of this library and no handoff: those are held to a user's rules."""
+    module = sys._getframe(2).f_globals.get("__name__", "")
+    return module.startswith("layoutlab.") and not module.startswith(HANDOFFS)
+
+
+HANDOFFS = ("layoutlab.catalogue.", "layoutlab.kernels.")
 
 
 def _terms(value: int | Sym) -> tuple[tuple[Monomial, int], ...]:

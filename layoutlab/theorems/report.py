@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from layoutlab.formula import polynomial
 from layoutlab.handoff.report import NOT_CHECKED
+from layoutlab.symbol import Condition
 from layoutlab.theorems.family import Family
 from layoutlab.theorems.theorem import Case, Theorem
 
@@ -22,19 +25,25 @@ def report(theorem: Theorem) -> str:
 
 
 def _case(case: Case) -> list[str]:
-    lines = [f"where {case.family}"]
-    lines += [f"  {name} = {r.value()}, {r.unknown} >= {r.least}" for name, r in case.family.residues.items()]
+    lines = [f"where {needs(case.family)}"]
+    lines += [f"  {name} = {polynomial(r.value())}, {r.unknown} >= {r.least}" for name, r in case.family.residues.items()]
     if case.proof:
         lines += [""] + [f"  {line}" for line in case.proof.text.splitlines()]
     if case.verdict == "proved":
         lines += [""] + [f"  {claim.name:<10} proved    for all values: {claim.by}" for claim in case.claims]
-        lines += [f"  if {condition}   # {condition.why}" for condition in case.conditions]
+        lines += [f"  {word} {polynomial(c.value)} <= {c.limit}   # {c.why}" for word, group in _conditions(case.conditions) for c in group]
     if case.counterexample:
         found = case.counterexample
         lines += ["", f"  {found.claim:<10} refuted   at {found.values}", f"    {found.witness.message}"]
     if case.verdict == "undecided":
         lines += ["", f"  undecided  {case.why}", f"    no counterexample among the smallest instances"]
     return lines
+
+
+def _conditions(conditions: Sequence[Condition]) -> list[tuple[str, list[Condition]]]:
+    """Those that are needed, and those that follow from one of them."""
+    needed = [c for c in conditions if not any(other.implies(c) for other in conditions if other is not c)]
+    return [("if", needed), ("so also", [c for c in conditions if c not in needed])]
 
 
 def last_line(theorem: Theorem) -> str:
@@ -47,7 +56,7 @@ def last_line(theorem: Theorem) -> str:
     if theorem.verdict == "proved":
         return f"proved in {took}: every element lands where it is read, for all {where}, under the conditions above"
     some = f"; proved where {where}" if proved else ""
-    named = ", ".join(str(case.family) for case in theorem.cases if case.verdict == theorem.verdict)
+    named = " or ".join(f"({needs(case.family)})" for case in theorem.cases if case.verdict == theorem.verdict)
     return f"{theorem.verdict} in {took} where {named}{some}"
 
 
@@ -75,7 +84,11 @@ def _case_json(case: Case) -> dict[str, Any]:
         "where": case.family.json(),
         "verdict": case.verdict,
         "claims": [{"name": claim.name, "verdict": "proved", "method": claim.by} for claim in case.claims],
-        "conditions": [{"condition": str(c), "limit": c.limit, "why": c.why} for c in case.conditions],
+        "conditions": [
+            {"condition": f"{polynomial(c.value)} <= {c.limit}", "why": c.why, "needed": word == "if"}
+            for word, group in _conditions(case.conditions)
+            for c in group
+        ],
         "formulas": case.proof.json() if case.proof else None,
         "counterexample": {"settings": dict(found.settings), "claim": found.claim, **found.witness.json()} if found else None,
         "why": case.why or None,

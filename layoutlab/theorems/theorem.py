@@ -152,7 +152,7 @@ def _decided(
     proof = None
     with assuming(**family.least) as assumed:
         try:
-            h = general(**fixed, **family.values())
+            h = _built(general, fixed, family)
             proof = _proof(h)
             claims = held(h)
             return Case(family, "proved", claims, tuple(assumed.conditions), proof), []
@@ -166,6 +166,14 @@ def _decided(
     if halves:
         return None, halves
     return Case(family, "undecided", (), tuple(assumed.conditions), proof, None, str(reason)), []
+
+
+def _built(general: HandoffFunction, fixed: Mapping[str, Any], family: Family) -> Handoff:
+    """The handoff of symbols; an error of code that cannot take one is a sentence."""
+    try:
+        return general(**fixed, **family.values())
+    except (TypeError, ValueError, KeyError, IndexError) as error:
+        raise LayoutError(f"{general.__name__} takes no symbol: {type(error).__name__}: {error}") from error
 
 
 def _proof(h: Handoff) -> Proof | None:
