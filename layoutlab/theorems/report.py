@@ -9,14 +9,14 @@ from layoutlab.formula import polynomial
 from layoutlab.handoff.report import NOT_CHECKED
 from layoutlab.symbol import Condition
 from layoutlab.theorems.family import Family
-from layoutlab.theorems.theorem import Case, Theorem
+from layoutlab.theorems.theorem import Case, Counterexample, Theorem
 
 
 def report(theorem: Theorem) -> str:
     """All of it as text, for people; `layoutlab.theorems.z3_check` reads it again."""
     fixed = "".join(f" {name}={value}" for name, value in theorem.fixed.items())
     title = f"{theorem.name} for all {', '.join(theorem.domain)}" if theorem.domain else theorem.name
-    lines = [title + fixed]
+    lines = [f"{title}  {fixed}" if theorem.domain else title + fixed]
     lines += [f"  {theorem.doc.splitlines()[0]}"] if theorem.doc else []
     for case in theorem.cases:
         lines += ["", *_case(case)]
@@ -28,21 +28,28 @@ def _case(case: Case) -> list[str]:
     lines = [f"where {needs(case.family)}"]
     lines += [f"  {name} = {polynomial(r.value())}, {r.unknown} >= {r.least}" for name, r in case.family.residues.items()]
     if case.proof:
-        lines += [""] + [f"  {line}" for line in case.proof.text.splitlines()]
+        lines += ["", *([f"  at {case.of}"] if case.of else []), *(f"  {line}" for line in case.proof.text.splitlines())]
     if case.verdict == "proved":
         lines += [""] + [f"  {claim.name:<10} proved    for all values: {claim.by}" for claim in case.claims]
-        lines += [f"  {word} {polynomial(c.value)} <= {c.limit}   # {c.why}" for word, group in _conditions(case.conditions) for c in group]
+        lines += [
+            f"  {word} {polynomial(c.value)} <= {c.limit}   # {c.why}"
+            for word, group in _conditions(case.conditions)
+            for c in group
+        ]
     if case.counterexample:
         found = case.counterexample
         lines += ["", f"  {found.claim:<10} refuted   at {found.values}", f"    {found.witness.message}"]
     if case.verdict == "undecided":
-        lines += ["", f"  undecided  {case.why}", f"    no counterexample among the smallest instances"]
+        lines += ["", f"  undecided  {case.why}", "    no counterexample among the smallest instances"]
     return lines
 
 
 def _conditions(conditions: Sequence[Condition]) -> list[tuple[str, list[Condition]]]:
     """Those that are needed, and those that follow from one of them."""
-    needed = [c for c in conditions if not any(other.implies(c) for other in conditions if other is not c)]
+    needed = list(conditions)
+    for condition in conditions:
+        if any(other.implies(condition) for other in needed if other is not condition):
+            needed.remove(condition)
     return [("if", needed), ("so also", [c for c in conditions if c not in needed])]
 
 
@@ -90,6 +97,10 @@ def _case_json(case: Case) -> dict[str, Any]:
             for c in group
         ],
         "formulas": case.proof.json() if case.proof else None,
-        "counterexample": {"settings": dict(found.settings), "claim": found.claim, **found.witness.json()} if found else None,
+        "counterexample": _found_json(found) if found else None,
         "why": case.why or None,
     }
+
+
+def _found_json(found: Counterexample) -> dict[str, Any]:
+    return {"settings": dict(found.settings), "claim": found.claim, **found.witness.json()}

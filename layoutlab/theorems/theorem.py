@@ -58,6 +58,8 @@ class Case:
     claims: tuple[Held, ...] = ()
     conditions: tuple[Condition, ...] = ()
     proof: Proof | None = None
+    of: str = ""
+    """Of which values the formulas are, where they are not of all."""
     counterexample: Counterexample | None = None
     why: str = ""
 
@@ -162,10 +164,12 @@ def _decided(
     halves = family.split(unknown.unknowns) if unknown and split else []
     wrong = _first_wrong(general, fixed, family, tuple(assumed.conditions), tried=1 if halves else TRIED)
     if wrong:
-        return Case(family, "refuted", (), (), proof, wrong, str(reason)), []
+        of = "" if proof else wrong.values
+        proof = proof or _proof(general(**fixed, **wrong.settings))
+        return Case(family, "refuted", (), (), proof, of, wrong, str(reason)), []
     if halves:
         return None, halves
-    return Case(family, "undecided", (), tuple(assumed.conditions), proof, None, str(reason)), []
+    return Case(family, "undecided", (), tuple(assumed.conditions), proof, why=str(reason)), []
 
 
 def _built(general: HandoffFunction, fixed: Mapping[str, Any], family: Family) -> Handoff:
