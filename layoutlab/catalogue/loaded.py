@@ -9,7 +9,9 @@ from layoutlab.atoms.operand import K_BYTES
 from layoutlab.errors import LayoutError
 from layoutlab.handoff import Handoff, Tile, smem, tma_load, umma_a, umma_b
 from layoutlab.handoff.operand import SmemOperand
+from layoutlab.layout import Layout
 from layoutlab.swizzle import ComposedLayout
+from layoutlab.symbol import at_most
 
 DType = Literal["bf16", "f16", "e4m3", "e5m2"]
 TmaSwizzle = Literal["matching", "none", "32", "64", "128"]
@@ -27,22 +29,22 @@ def loaded(
     read_major: Major,
     base: int,
     slot: int,
-    valid: tuple[str, int],
+    valid: tuple[str, int] | None,
     tma_swizzle: TmaSwizzle,
     box: Box,
     k_step: KStep,
     descriptor: Descriptor,
 ) -> Handoff:
-    """The handoff of one stage; `valid` says along which coordinate the tensor ends, and where.
+    """The handoff of one stage; `valid` says along which coordinate the tensor ends, and where, if it does.
 
     `tma_swizzle`, `box`, `k_step`, `descriptor` and `read_major` plant one mistake each.
     """
     (row, rows), (k, ks) = tile.extents.items()
-    if valid[1] < 1:
+    if valid and valid[1] < 1:
         raise LayoutError(f"seq={valid[1]}: a TMA tensor has an extent of at least 1, and {tile.name}'s is seq")
     operand = SmemOperand(rows, ks, tile.bits, major)
     start = base + slot * operand.bytes
-    if start + operand.bytes > SHARED_LIMIT:
+    if not at_most(start + operand.bytes, SHARED_LIMIT, f"shared memory has {SHARED_LIMIT} bytes"):
         raise LayoutError(
             f"{tile} would end at byte {start + operand.bytes - 1}, "
             f"and a block has {SHARED_LIMIT} bytes of shared memory"
@@ -54,9 +56,9 @@ def loaded(
         storage,
         box={inner: width, outer: height},
         swizzle=operand.swizzle_bytes if tma_swizzle == "matching" else SWIZZLES[tma_swizzle],
-        tensor={} if valid[1] >= tile.extents[valid[0]] else dict((valid,)),
+        tensor=dict((valid,)) if valid and valid[1] < tile.extents[valid[0]] else {},
     )
-    starts = [K_BYTES * i for i in range(len(operand.starts_bytes))] if k_step != "right" else operand.starts_bytes
+    starts = Layout(operand.starts.size(), K_BYTES) if k_step != "right" else operand.starts
     reader = (umma_a if row == "m" else umma_b)(
         _descriptor(operand, start, descriptor), tile, starts_bytes=starts, major=read_major
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import update_wrapper
 from time import perf_counter
 from typing import Any
@@ -119,6 +119,7 @@ class HandoffFunction:
         """
         self.general = HandoffFunction(function)
         self.general.__name__, self.general.doc = self.__name__, self.doc
+        self.general.settings = replace(self.general.settings, owner=self.__name__)
         return self.general
 
     def __call__(self, *args: Any, **values: Any) -> Handoff:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from layoutlab.formula import polynomial
 from layoutlab.handoff.report import NOT_CHECKED
-from layoutlab.symbol import Condition
 from layoutlab.theorems.family import Family
 from layoutlab.theorems.theorem import Case, Counterexample, Theorem
 
@@ -33,7 +31,7 @@ def _case(case: Case) -> list[str]:
         lines += [""] + [f"  {claim.name:<10} proved    for all values: {claim.by}" for claim in case.claims]
         lines += [
             f"  {word} {polynomial(c.value)} <= {c.limit}   # {c.why}"
-            for word, group in _conditions(case.conditions)
+            for word, group in (("if", case.conditions), ("so also", case.implied))
             for c in group
         ]
     if case.counterexample:
@@ -42,15 +40,6 @@ def _case(case: Case) -> list[str]:
     if case.verdict == "undecided":
         lines += ["", f"  undecided  {case.why}", "    no counterexample among the smallest instances"]
     return lines
-
-
-def _conditions(conditions: Sequence[Condition]) -> list[tuple[str, list[Condition]]]:
-    """Those that are needed, and those that follow from one of them."""
-    needed = list(conditions)
-    for condition in conditions:
-        if any(other.implies(condition) for other in needed if other is not condition):
-            needed.remove(condition)
-    return [("if", needed), ("so also", [c for c in conditions if c not in needed])]
 
 
 def last_line(theorem: Theorem) -> str:
@@ -93,7 +82,7 @@ def _case_json(case: Case) -> dict[str, Any]:
         "claims": [{"name": claim.name, "verdict": "proved", "method": claim.by} for claim in case.claims],
         "conditions": [
             {"condition": f"{polynomial(c.value)} <= {c.limit}", "why": c.why, "needed": word == "if"}
-            for word, group in _conditions(case.conditions)
+            for word, group in (("if", case.conditions), ("so also", case.implied))
             for c in group
         ],
         "formulas": case.proof.json() if case.proof else None,

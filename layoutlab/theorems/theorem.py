@@ -57,6 +57,8 @@ class Case:
     verdict: Answer
     claims: tuple[Held, ...] = ()
     conditions: tuple[Condition, ...] = ()
+    implied: tuple[Condition, ...] = ()
+    """Limits that are kept wherever the conditions are."""
     proof: Proof | None = None
     of: str = ""
     """Of which values the formulas are, where they are not of all."""
@@ -157,7 +159,8 @@ def _decided(
             h = _built(general, fixed, family)
             proof = _proof(h)
             claims = held(h)
-            return Case(family, "proved", claims, tuple(assumed.conditions), proof), []
+            needed, implied = _weakest(assumed.conditions)
+            return Case(family, "proved", claims, needed, implied, proof), []
         except LayoutError as error:
             reason = error
     unknown = _remainder(reason)
@@ -166,10 +169,19 @@ def _decided(
     if wrong:
         of = "" if proof else wrong.values
         proof = proof or _proof(general(**fixed, **wrong.settings))
-        return Case(family, "refuted", (), (), proof, of, wrong, str(reason)), []
+        return Case(family, "refuted", proof=proof, of=of, counterexample=wrong, why=str(reason)), []
     if halves:
         return None, halves
-    return Case(family, "undecided", (), tuple(assumed.conditions), proof, why=str(reason)), []
+    return Case(family, "undecided", (), tuple(assumed.conditions), proof=proof, why=str(reason)), []
+
+
+def _weakest(conditions: Sequence[Condition]) -> tuple[tuple[Condition, ...], tuple[Condition, ...]]:
+    """The conditions that no other one implies, and the rest."""
+    needed = list(conditions)
+    for condition in conditions:
+        if any(other.implies(condition) for other in needed if other is not condition):
+            needed.remove(condition)
+    return tuple(needed), tuple(c for c in conditions if c not in needed)
 
 
 def _built(general: HandoffFunction, fixed: Mapping[str, Any], family: Family) -> Handoff:
