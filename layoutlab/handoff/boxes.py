@@ -167,7 +167,8 @@ class Boxes:
 
     def _refusal(self) -> str | None:
         """Why cuTensorMapEncodeTiled would not take this box, over a tensor that suits it."""
-        dims = [-(-self.tile.extents[axis] * self.tile.bits // 128) * 128 // self.tile.bits for axis in self.box]
+        extents = [self.tile.extents[axis] for axis in self.box]
+        dims = [-(-extent * self.tile.bits // 128) * 128 // self.tile.bits for extent in extents[:-1]] + extents[-1:]
         strides, pitch = list[int](), self.tile.bits // 8
         for dim in dims[:-1]:
             pitch *= dim

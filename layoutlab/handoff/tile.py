@@ -101,7 +101,7 @@ class Tile:
         if (operand := self._operand(layout)) is not None:
             return operand
         if prod(sizes) == self.size and len(groups) != len(self.extents):
-            modes = [m for g in groups for m in g if m[0] > 1]
+            modes = [m for g in groups for m in g if m[0] != 1]
             parts = split_at(modes, *self.shape)
             if modes and not parts[-1]:  # past the end, a flat index goes on along the last mode
                 parts[-1] = [(1, modes[-1][0] * modes[-1][1])]
@@ -128,7 +128,7 @@ class Tile:
 def _kept(part: Layout) -> list[tuple[int, int]]:
     """The leaves of a mode without those of one element, but for the last: an index past the end goes on along it."""
     *inner, last = part.leaves()
-    return [*((e, s) for e, s in inner if e > 1), last]
+    return [*((e, s) for e, s in inner if e != 1), last]
 
 
 def _one(modes: Modes) -> bool:
@@ -137,4 +137,4 @@ def _one(modes: Modes) -> bool:
 
 def _joined(inner: Modes, rest: Modes) -> list[tuple[int, int]]:
     """An instruction's part of an axis, and the rest, which may be one repetition of no stride."""
-    return list(inner) if _one(rest) else [*(m for m in inner if m[0] > 1), *rest]
+    return list(inner) if _one(rest) else [*(m for m in inner if m[0] != 1), *rest]

@@ -29,11 +29,9 @@ def _case(case: Case) -> list[str]:
         lines += ["", *([f"  at {case.of}"] if case.of else []), *(f"  {line}" for line in case.proof.text.splitlines())]
     if case.verdict == "proved":
         lines += [""] + [f"  {claim.name:<10} proved    for all values: {claim.by}" for claim in case.claims]
-        lines += [
-            f"  {word} {polynomial(c.value)} <= {c.limit}   # {c.why}"
-            for word, group in (("if", case.conditions), ("so also", case.implied))
-            for c in group
-        ]
+        lines += [f"  if {case.family.spoken(c.value)} <= {c.limit}   # {c.why}" for c in case.conditions]
+        also = "; ".join(dict.fromkeys(c.why for c in case.implied))
+        lines += [f"  and so, too: {also}"] if also else []
     if case.counterexample:
         found = case.counterexample
         lines += ["", f"  {found.claim:<10} refuted   at {found.values}", f"    {found.witness.message}"]
@@ -81,8 +79,8 @@ def _case_json(case: Case) -> dict[str, Any]:
         "verdict": case.verdict,
         "claims": [{"name": claim.name, "verdict": "proved", "method": claim.by} for claim in case.claims],
         "conditions": [
-            {"condition": f"{polynomial(c.value)} <= {c.limit}", "why": c.why, "needed": word == "if"}
-            for word, group in (("if", case.conditions), ("so also", case.implied))
+            {"condition": f"{case.family.spoken(c.value)} <= {c.limit}", "why": c.why, "needed": needed}
+            for needed, group in ((True, case.conditions), (False, case.implied))
             for c in group
         ],
         "formulas": case.proof.json() if case.proof else None,

@@ -165,7 +165,10 @@ def _decided(
             reason = error
     unknown = _remainder(reason)
     halves = family.split(unknown.unknowns) if unknown and split else []
-    wrong = _first_wrong(general, fixed, family, tuple(assumed.conditions), tried=1 if halves else TRIED)
+    # What is legal at some sizes alone counts only where all limits are known that depend on the sizes.
+    legal = isinstance(reason, Open) and reason.claim == "legal" and reason.__cause__ is None
+    names = ("placed", "covered", "exclusive", "inside", *(["legal"] if legal else []))
+    wrong = _first_wrong(general, fixed, family, tuple(assumed.conditions), names, tried=1 if halves else TRIED)
     if wrong:
         of = "" if proof else wrong.values
         proof = proof or _proof(general(**fixed, **wrong.settings))
@@ -188,6 +191,8 @@ def _built(general: HandoffFunction, fixed: Mapping[str, Any], family: Family) -
     """The handoff of symbols; an error of code that cannot take one is a sentence."""
     try:
         return general(**fixed, **family.values())
+    except LayoutError:
+        raise
     except (TypeError, ValueError, KeyError, IndexError) as error:
         raise LayoutError(f"{general.__name__} takes no symbol: {type(error).__name__}: {error}") from error
 
@@ -212,9 +217,15 @@ def _remainder(error: BaseException | None) -> UnknownRemainder | None:
 
 
 def _first_wrong(
-    general: HandoffFunction, fixed: Mapping[str, Any], family: Family, conditions: Sequence[Condition], tried: int
+    general: HandoffFunction,
+    fixed: Mapping[str, Any],
+    family: Family,
+    conditions: Sequence[Condition],
+    names: Sequence[str],
+    tried: int,
 ) -> Counterexample | None:
-    """The first instance, smallest numbers first, that the verifier refutes though it meets the conditions."""
+    """The first instance, smallest numbers first, of which the verifier refutes one of these claims though it meets
+    the conditions."""
     for numbers in family.instances(MORE):
         if not tried:
             return None
@@ -229,7 +240,7 @@ def _first_wrong(
             continue
         tried -= 1
         verdict = verify(made)
-        claim = next((c for c in ("placed", "covered", "exclusive", "inside", "legal") if verdict[c].witness), None)
+        claim = next((name for name in names if verdict[name].witness), None)
         if claim and (witness := verdict[claim].witness):
             return Counterexample(settings, claim, witness)
     return None

@@ -36,7 +36,7 @@ SPARE_BITS = 2
 
 _FOR = re.compile(r"^\s*for (0 <= .*)$")
 _RANGE = re.compile(r"0 <= (\w+) < (.+)$")
-_LEAST = re.compile(r"^\s*\w+ = .*, (\w+) >= (\d+)$")
+_LEAST = re.compile(r"^\s*(\w+) = (.*), (\w+) >= (\d+)$")
 _IF = re.compile(r"^\s*if (.+) <= (\d+)\s*(?:#.*)?$")
 _OWNER = re.compile(r"^(?!write|read|swizzle)")
 
@@ -73,6 +73,7 @@ class Stated:
     definitions: Definitions
     ends: Mapping[str, ast.expr]  # t < 128*n_m
     least: Mapping[str, int]
+    settings: Mapping[str, ast.expr]  # kv = 64*n_kv
     conditions: tuple[tuple[ast.expr, int], ...]
 
     @property
@@ -84,8 +85,19 @@ class Stated:
     def symbols(self) -> dict[str, int]:
         """The symbols that occur, and the least value of each."""
         bodies = [d.body for d in self.definitions.found.values()]
-        names = set().union(*map(_names, [*bodies, *self.ends.values(), *(node for node, _ in self.conditions)]))
+        names = set().union(*map(_names, [*bodies, *self.ends.values()]))
+        asked = set().union(*(_names(node) for node, _ in self.conditions))
+        names |= set().union(*(_names(body) for name, body in self.settings.items() if name in asked)) | asked
         return {name: least for name, least in self.least.items() if name in names}
+
+    def valued(self, numbers: Mapping[str, Any], operators: Operators = PYTHON) -> dict[str, Any]:
+        """The symbols, and the settings that they stand for."""
+        known = {
+            name: self.definitions.evaluated(body, numbers, operators)
+            for name, body in self.settings.items()
+            if _names(body) <= numbers.keys()
+        }
+        return {**known, **numbers}
 
     @property
     def outputs(self) -> list[tuple[str, str]]:
@@ -97,20 +109,22 @@ class Stated:
 def stated(text: str) -> list[Stated]:
     """The families of a report; refuses a text without formulas."""
     found = list[Stated]()
-    least, conditions = dict[str, int](), list[tuple[ast.expr, int]]()
+    least, settings, conditions = dict[str, int](), dict[str, ast.expr](), list[tuple[ast.expr, int]]()
     block, ends = list[str](), dict[str, ast.expr]()
 
     def close() -> None:
         if ends:
-            found.append(Stated(read_definitions("\n".join(block)), dict(ends), dict(least), tuple(conditions)))
-            for gathered in (least, conditions, block, ends):
+            definitions = read_definitions("\n".join(block))
+            found.append(Stated(definitions, dict(ends), dict(least), dict(settings), tuple(conditions)))
+            for gathered in (least, settings, conditions, block, ends):
                 gathered.clear()
 
     for line in text.splitlines():
         if line.startswith("where "):
             close()
         if match := _LEAST.match(line):
-            least[match[1]] = int(match[2])
+            least[match[3]] = int(match[4])
+            settings[match[1]] = read(match[2])
         elif match := _FOR.match(line):
             parts = [_RANGE.match(part) for part in match[1].split(", ")]
             ends.update((p[1], read(p[2])) for p in parts if p)
@@ -150,8 +164,9 @@ def answer(one: Stated, **at: int) -> Found:
         solver.add(z3.UGE(numbers[name], least), z3.ULE(numbers[name], bounds[name]))
     for name, end in one.ends.items():
         solver.add(z3.ULT(numbers[name], value(end)))
+    settings = one.valued(numbers, operators)
     for node, limit in one.conditions:
-        solver.add(z3.ULE(value(_positive(node)), limit + _taken(node)))
+        solver.add(z3.ULE(one.definitions.evaluated(_positive(node), settings, operators), limit + _taken(node)))
     for name, number in at.items():
         solver.add(numbers[name] == number)
     coordinates = [one.definitions(d.name, operators, **numbers) for d in one.owner]
@@ -212,15 +227,15 @@ def _names(node: ast.expr) -> set[str]:
 
 
 def _factors_of(one: Stated, node: ast.expr, name: str) -> list[int]:
-    """How many times the symbol each term of a sum is at least that has it; nothing where a term takes away."""
+    """How many times the symbol a sum is at least; nothing where it has none of it, or a term takes away."""
     if any(sign < 0 and _names(term) for sign, term in _terms(node)):
         return []
-    having = [term for _, term in _terms(node) if name in _names(term)]
-    return [_least_of(term, {**one.least, name: 1}) for term in having if _least_of(term, {**one.least, name: 1}) >= 1]
 
+    def at(number: int) -> int:
+        return int(one.definitions.evaluated(node, one.valued({**one.least, name: number}), PYTHON))
 
-def _least_of(term: ast.expr, least: Mapping[str, int]) -> int:
-    return int(Definitions({}).evaluated(term, least, PYTHON))
+    more = at(1) - at(0)  # a symbol is a factor of a term once at most, and the others are at least so great
+    return [more] if more >= 1 else []
 
 
 def _taken(node: ast.expr) -> int:
@@ -257,7 +272,7 @@ def _width(one: Stated, bounds: Mapping[str, int]) -> int:
         given = dict(zip(one.definitions.found[reads].parameters, coordinates, strict=True))
         one.definitions(reads, grown, **{**bounds, **given})
     for node in (*one.ends.values(), *(condition for condition, _ in one.conditions)):
-        one.definitions.evaluated(node, bounds, grown)
+        one.definitions.evaluated(node, one.valued(bounds, grown), grown)
     return max(highest, *bounds.values(), *(limit for _, limit in one.conditions)).bit_length() + SPARE_BITS
 
 
