@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from math import gcd
+from typing import NamedTuple
 
 from layoutlab.errors import LayoutError
 
@@ -235,6 +236,24 @@ def known_equal(a: int | Sym, b: int | Sym) -> bool:
     (True, False)
     """
     return a == b and not (isinstance(a, Sym) and a.anonymous)
+
+
+class Span(NamedTuple):
+    """The numbers from `start` up to `stop`, where one of them is a symbol."""
+
+    start: int | Sym
+    stop: int | Sym
+
+
+def span(start: int | Sym, stop: int | Sym) -> range | Span:
+    """range(start, stop), of symbols too.
+
+    >>> span(0, 8), span(0, 8 * Sym("N"))
+    (range(0, 8), Span(start=0, stop=8*N))
+    """
+    if isinstance(start, int) and isinstance(stop, int):
+        return range(start, stop)
+    return Span(start, stop)
 
 
 @dataclass(frozen=True)
