@@ -365,6 +365,12 @@ def _less(a: int | Sym, b: int | Sym, by: int) -> bool:
     raise LayoutError(f"whether {a} is {'less than' if by else 'at most'} {b} is not known")
 
 
+def at_least_values(value: int | Sym) -> int | Sym:
+    """The polynomial with each unknown at the least value that is assumed of it."""
+    assumed = _ASSUMED.get()
+    return value.at(**assumed.least) if isinstance(value, Sym) and assumed else value
+
+
 def _may_be_zero(value: int | Sym) -> bool:
     more, less = _least(value), _least(-value)
     return not ((more is not None and more > 0) or (less is not None and less > 0))

@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product as every
+from math import lcm
 from typing import Any
 
 from layoutlab.formula import polynomial
-from layoutlab.symbol import Monomial, Sym
+from layoutlab.symbol import Condition, Monomial, Sym
 
 
 @dataclass(frozen=True)
@@ -92,17 +93,16 @@ class Family:
         """The settings for such numbers."""
         return {name: r.at(numbers[r.unknown]) for name, r in self.residues.items()}
 
-    def spoken(self, value: int | Sym) -> str:
-        """A polynomial of the unknowns in the settings themselves, where that has whole coefficients.
+    def spoken(self, condition: Condition) -> str:
+        """A condition in the settings themselves, without fractions, and with nothing taken away.
 
         >>> kv = Family({"kv": Residue("kv", 128, 64, first=64)})
-        >>> kv.spoken(16384 * Sym("n_kv") + 8192), kv.spoken(Sym("n_kv"))
-        ('128*kv', 'n_kv')
+        >>> print(kv.spoken(Condition(16384 * Sym("n_kv") + 8192, 233472, "")), kv.spoken(Condition(-Sym("n_kv"), 0, "")))
+        128*kv <= 233472 64 <= kv
         """
-        if isinstance(value, int):
-            return str(value)
+        difference = condition.value - condition.limit
         total: dict[Monomial, Fraction] = {}
-        for monomial, coefficient in value.terms:
+        for monomial, coefficient in difference.terms if isinstance(difference, Sym) else (((), difference),):
             product = {(): Fraction(coefficient)}
             for unknown in monomial:
                 r = next(r for r in self.residues.values() if r.unknown == unknown)  # n = (setting - remainder) / unit
@@ -110,9 +110,9 @@ class Family:
                 product = _product(product, factor)
             for names, c in product.items():
                 total[names] = total.get(names, Fraction(0)) + c
-        if any(c.denominator != 1 for c in total.values()):
-            return polynomial(value)
-        return polynomial(Sym(terms={names: int(c) for names, c in total.items()}))
+        scale = lcm(*(c.denominator for c in total.values()))
+        sides = [{m: int(sign * c * scale) for m, c in total.items() if sign * c > 0} for sign in (1, -1)]
+        return " <= ".join(polynomial(Sym(terms=side)) if side.keys() - {()} else str(side.get((), 0)) for side in sides)
 
     def json(self) -> dict[str, Any]:
         """By setting: the unit, the remainder and the least value."""

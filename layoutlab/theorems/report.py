@@ -29,12 +29,14 @@ def _case(case: Case) -> list[str]:
         lines += ["", *([f"  at {case.of}"] if case.of else []), *(f"  {line}" for line in case.proof.text.splitlines())]
     if case.verdict == "proved":
         lines += [""] + [f"  {claim.name:<10} proved    for all values: {claim.by}" for claim in case.claims]
-        lines += [f"  if {case.family.spoken(c.value)} <= {c.limit}   # {c.why}" for c in case.conditions]
+        lines += [f"  if {case.family.spoken(c)}   # {c.why}" for c in case.conditions]
         also = "; ".join(dict.fromkeys(c.why for c in case.implied))
         lines += [f"  and so, too: {also}"] if also else []
     if case.counterexample:
         found = case.counterexample
         lines += ["", f"  {found.claim:<10} refuted   at {found.values}", f"    {found.witness.message}"]
+    if case.verdict == "unsupported":
+        lines += ["", f"  unsupported {case.why}"]
     if case.verdict == "undecided":
         lines += ["", f"  undecided  {case.why}", "    no counterexample among the smallest instances"]
     return lines
@@ -79,7 +81,7 @@ def _case_json(case: Case) -> dict[str, Any]:
         "verdict": case.verdict,
         "claims": [{"name": claim.name, "verdict": "proved", "method": claim.by} for claim in case.claims],
         "conditions": [
-            {"condition": f"{case.family.spoken(c.value)} <= {c.limit}", "why": c.why, "needed": needed}
+            {"condition": case.family.spoken(c), "why": c.why, "needed": needed}
             for needed, group in ((True, case.conditions), (False, case.implied))
             for c in group
         ],

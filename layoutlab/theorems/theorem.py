@@ -29,9 +29,9 @@ from layoutlab.theorems.claims import Held, Open, held
 from layoutlab.theorems.family import Family, Residue
 from layoutlab.theorems.proof import Proof, proof_of
 
-MORE, TRIED, POINTS = 4, 40, 1 << 17
+MORE, TRIED, POINTS = 4, 16, 1 << 16
 """How far from the least values counterexamples are looked for, in how many instances, of how many elements."""
-FAMILIES = 64
+FAMILIES = 32
 """Families that a theorem is split into at most."""
 
 
@@ -165,16 +165,17 @@ def _decided(
             reason = error
     unknown = _remainder(reason)
     halves = family.split(unknown.unknowns) if unknown and split else []
-    # What is legal at some sizes alone counts only where all limits are known that depend on the sizes.
-    legal = isinstance(reason, Open) and reason.claim == "legal" and reason.__cause__ is None
-    names = ("placed", "covered", "exclusive", "inside", *(["legal"] if legal else []))
-    wrong = _first_wrong(general, fixed, family, tuple(assumed.conditions), names, tried=1 if halves else TRIED)
+    # What is legal depends on the sizes by limits: all of them are known here, or the least sizes alone are asked.
+    limits = isinstance(reason, Open) and reason.claim == "legal" and reason.__cause__ is None
+    wrong = _first_wrong(general, fixed, family, tuple(assumed.conditions), limits, tried=1 if halves else TRIED)
     if wrong:
         of = "" if proof else wrong.values
         proof = proof or _proof(general(**fixed, **wrong.settings))
         return Case(family, "refuted", proof=proof, of=of, counterexample=wrong, why=str(reason)), []
     if halves:
         return None, halves
+    if not any(_made(general, fixed, family.settings(numbers)) for numbers in family.instances(1)):
+        return Case(family, "unsupported", why=str(reason)), []
     return Case(family, "undecided", (), tuple(assumed.conditions), proof=proof, why=str(reason)), []
 
 
@@ -221,29 +222,38 @@ def _first_wrong(
     fixed: Mapping[str, Any],
     family: Family,
     conditions: Sequence[Condition],
-    names: Sequence[str],
+    limits: bool,
     tried: int,
 ) -> Counterexample | None:
-    """The first instance, smallest numbers first, of which the verifier refutes one of these claims though it meets
-    the conditions."""
+    """The first instance, smallest numbers first, that the verifier refutes though it meets the conditions.
+
+    What is not legal counts of the first one, or where the conditions are all the `limits` that there are.
+    """
+    names = ("placed", "covered", "exclusive", "inside", "legal")
     for numbers in family.instances(MORE):
         if not tried:
             return None
         settings = family.settings(numbers)
         if not all(condition.holds(**numbers) for condition in conditions):
             continue
-        try:
-            made = general(**fixed, **settings)
-        except LayoutError:
-            continue  # there is no such handoff
-        if made.tile.size > POINTS:
+        made = _made(general, fixed, settings)
+        if made is None or made.tile.size > POINTS:
             continue
         tried -= 1
         verdict = verify(made)
         claim = next((name for name in names if verdict[name].witness), None)
         if claim and (witness := verdict[claim].witness):
             return Counterexample(settings, claim, witness)
+        names = names if limits else names[:-1]
     return None
+
+
+def _made(general: HandoffFunction, fixed: Mapping[str, Any], settings: Mapping[str, int]) -> Handoff | None:
+    """The handoff of numbers; None where there is no such one."""
+    try:
+        return general(**fixed, **settings)
+    except LayoutError:
+        return None
 
 
 __all__ = ["Case", "Counterexample", "Open", "Theorem", "prove"]

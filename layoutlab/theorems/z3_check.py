@@ -37,7 +37,7 @@ SPARE_BITS = 2
 _FOR = re.compile(r"^\s*for (0 <= .*)$")
 _RANGE = re.compile(r"0 <= (\w+) < (.+)$")
 _LEAST = re.compile(r"^\s*(\w+) = (.*), (\w+) >= (\d+)$")
-_IF = re.compile(r"^\s*if (.+) <= (\d+)\s*(?:#.*)?$")
+_IF = re.compile(r"^\s*if (.+) <= (.+?)\s*(?:#.*)?$")
 _OWNER = re.compile(r"^(?!write|read|swizzle)")
 
 
@@ -74,7 +74,8 @@ class Stated:
     ends: Mapping[str, ast.expr]  # t < 128*n_m
     least: Mapping[str, int]
     settings: Mapping[str, ast.expr]  # kv = 64*n_kv
-    conditions: tuple[tuple[ast.expr, int], ...]
+    conditions: tuple[tuple[ast.expr, ast.expr], ...]
+    """What is at most what; nothing is taken away on either side."""
 
     @property
     def owner(self) -> list[Definition]:
@@ -86,7 +87,7 @@ class Stated:
         """The symbols that occur, and the least value of each."""
         bodies = [d.body for d in self.definitions.found.values()]
         names = set().union(*map(_names, [*bodies, *self.ends.values()]))
-        asked = set().union(*(_names(node) for node, _ in self.conditions))
+        asked = set().union(*(_names(side) for sides in self.conditions for side in sides))
         names |= set().union(*(_names(body) for name, body in self.settings.items() if name in asked)) | asked
         return {name: least for name, least in self.least.items() if name in names}
 
@@ -109,7 +110,7 @@ class Stated:
 def stated(text: str) -> list[Stated]:
     """The families of a report; refuses a text without formulas."""
     found = list[Stated]()
-    least, settings, conditions = dict[str, int](), dict[str, ast.expr](), list[tuple[ast.expr, int]]()
+    least, settings, conditions = dict[str, int](), dict[str, ast.expr](), list[tuple[ast.expr, ast.expr]]()
     block, ends = list[str](), dict[str, ast.expr]()
 
     def close() -> None:
@@ -129,7 +130,7 @@ def stated(text: str) -> list[Stated]:
             parts = [_RANGE.match(part) for part in match[1].split(", ")]
             ends.update((p[1], read(p[2])) for p in parts if p)
         elif match := _IF.match(line):
-            conditions.append((read(match[1]), int(match[2])))
+            conditions.append((read(match[1]), read(match[2])))
         block.append(line)
     close()
     if not found:
@@ -165,8 +166,9 @@ def answer(one: Stated, **at: int) -> Found:
     for name, end in one.ends.items():
         solver.add(z3.ULT(numbers[name], value(end)))
     settings = one.valued(numbers, operators)
-    for node, limit in one.conditions:
-        solver.add(z3.ULE(one.definitions.evaluated(_positive(node), settings, operators), limit + _taken(node)))
+    for sides in one.conditions:
+        left, right = (_term(z3, one.definitions.evaluated(side, settings, operators), width) for side in sides)
+        solver.add(z3.ULE(left, right))
     for name, number in at.items():
         solver.add(numbers[name] == number)
     coordinates = [one.definitions(d.name, operators, **numbers) for d in one.owner]
@@ -204,8 +206,9 @@ def _bounds(one: Stated) -> tuple[dict[str, int], bool]:
     bounds, near = dict[str, int](), False
     for name, least in one.symbols.items():
         allowed = [
-            (limit + _taken(node)) // factor
+            limit.value // factor
             for node, limit in one.conditions
+            if isinstance(limit, ast.Constant) and isinstance(limit.value, int)
             for factor in _factors_of(one, node, name)
         ]
         near = near or not allowed
@@ -214,42 +217,17 @@ def _bounds(one: Stated) -> tuple[dict[str, int], bool]:
     return {**bounds, **highest}, near
 
 
-def _terms(node: ast.expr) -> list[tuple[int, ast.expr]]:
-    """A sum as its terms, each with its sign."""
-    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
-        sign = 1 if isinstance(node.op, ast.Add) else -1
-        return [*_terms(node.left), *((sign * s, n) for s, n in _terms(node.right))]
-    return [(1, node)]
-
-
 def _names(node: ast.expr) -> set[str]:
     return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
 
 
 def _factors_of(one: Stated, node: ast.expr, name: str) -> list[int]:
-    """How many times the symbol a sum is at least; nothing where it has none of it, or a term takes away."""
-    if any(sign < 0 and _names(term) for sign, term in _terms(node)):
-        return []
-
+    """How many times the symbol a sum is at least; nothing where it has none of it."""
     def at(number: int) -> int:
         return int(one.definitions.evaluated(node, one.valued({**one.least, name: number}), PYTHON))
 
     more = at(1) - at(0)  # a symbol is a factor of a term once at most, and the others are at least so great
     return [more] if more >= 1 else []
-
-
-def _taken(node: ast.expr) -> int:
-    """The constants that a sum takes away."""
-    return sum(n.value for sign, n in _terms(node) if sign < 0 and isinstance(n, ast.Constant) and isinstance(n.value, int))
-
-
-def _positive(node: ast.expr) -> ast.expr:
-    """The sum without them, so that no bit pattern stands for a negative number."""
-    added = [n for sign, n in _terms(node) if sign > 0]
-    total = added[0]
-    for term in added[1:]:
-        total = ast.BinOp(total, ast.Add(), term)
-    return total
 
 
 def _width(one: Stated, bounds: Mapping[str, int]) -> int:
@@ -271,9 +249,9 @@ def _width(one: Stated, bounds: Mapping[str, int]) -> int:
         one.definitions(writes, grown, **bounds)
         given = dict(zip(one.definitions.found[reads].parameters, coordinates, strict=True))
         one.definitions(reads, grown, **{**bounds, **given})
-    for node in (*one.ends.values(), *(condition for condition, _ in one.conditions)):
-        one.definitions.evaluated(node, one.valued(bounds, grown), grown)
-    return max(highest, *bounds.values(), *(limit for _, limit in one.conditions)).bit_length() + SPARE_BITS
+    for node in (*one.ends.values(), *(side for sides in one.conditions for side in sides)):
+        highest = max(highest, one.definitions.evaluated(node, one.valued(bounds, grown), grown))
+    return max(highest, *bounds.values()).bit_length() + SPARE_BITS
 
 
 _GROWING: Operators = {ast.BitXor: lambda a, b: a + b, ast.BitAnd: lambda a, b: b, ast.USub: lambda a: a}
