@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 from layoutlab.errors import LayoutError
 
+
 class UnknownRemainder(LayoutError):
     """A remainder that differs among the values of its unknowns: it is known again for each residue of them."""
 

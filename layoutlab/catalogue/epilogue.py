@@ -23,9 +23,8 @@ from typing import Annotated, Literal
 
 from layoutlab.catalogue.loaded import SWIZZLES, TmaSwizzle
 from layoutlab.errors import LayoutError
-from layoutlab.handoff import Handoff, Tile, handoff, smem, stmatrix, store, tcgen05_ld, tma_store
+from layoutlab.handoff import Handoff, MultipleOf, Tile, handoff, smem, stmatrix, store, tcgen05_ld, tma_store
 from layoutlab.handoff.operand import SmemOperand
-from layoutlab.handoff.settings import MultipleOf
 from layoutlab.layout import Layout
 from layoutlab.swizzle import ComposedLayout
 

@@ -17,9 +17,8 @@ from typing import Annotated, Literal
 from layoutlab.algebra import composition
 from layoutlab.atoms.mma import mma_sync
 from layoutlab.errors import LayoutError
-from layoutlab.handoff import Handoff, Owner, Tile, handoff, ldmatrix, owned, smem, store
+from layoutlab.handoff import Handoff, MultipleOf, Owner, Tile, handoff, ldmatrix, owned, smem, store
 from layoutlab.handoff.registers import over_steps
-from layoutlab.handoff.settings import MultipleOf
 from layoutlab.layout import Layout, make_layout
 from layoutlab.swizzle import ComposedLayout, Swizzle
 
@@ -58,15 +57,13 @@ def _any_size(
     """Any number of K steps, where k is not what is contiguous."""
     if operand != "B_trans":
         raise LayoutError(
-            f"operand={operand}: rows lie k elements apart, so which bits of an address the swizzle reads differs for each "
-            f"k: verify each k by itself, or operand=B_trans, whose rows of n do not grow with it"
+            f"operand={operand}: rows lie k elements apart, so which bits of an address the swizzle reads differs for "
+            f"each k: verify each k by itself, or take operand=B_trans, whose rows of n do not grow with it"
         )
     return _handed(operand, k, dtype, swizzle, read_swizzle, trans, matrices)
 
 
-def _handed(
-    operand: str, k: int, dtype: str, swizzle: str, read_swizzle: str, trans: str, matrices: str
-) -> Handoff:
+def _handed(operand: str, k: int, dtype: str, swizzle: str, read_swizzle: str, trans: str, matrices: str) -> Handoff:
     """The tile in memory, who copied it, and where each lane points."""
     row = "m" if operand == "A" else "n"
     tile = Tile(operand[0], **{row: ROWS, "k": k}, bits=16)

@@ -12,9 +12,8 @@ from dataclasses import replace
 from typing import Annotated, Literal
 
 from layoutlab.catalogue.sp import ROWS
-from layoutlab.handoff import Handoff, Owner, Tile, handoff, tcgen05_ld, tmem, tmem_store, umma_d
+from layoutlab.handoff import Handoff, MultipleOf, Owner, Tile, handoff, tcgen05_ld, tmem, tmem_store, umma_d
 from layoutlab.handoff.rule import Rule
-from layoutlab.handoff.settings import MultipleOf
 from layoutlab.symbol import span
 
 Atom = Literal[

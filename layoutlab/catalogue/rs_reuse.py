@@ -18,9 +18,8 @@ from typing import Annotated, Literal
 
 from layoutlab.atoms.mma import mma_sync, wgmma
 from layoutlab.errors import LayoutError
-from layoutlab.handoff import Handoff, Tile, from_registers, handoff, keep, owned
+from layoutlab.handoff import Handoff, MultipleOf, Tile, from_registers, handoff, keep, owned
 from layoutlab.handoff.registers import over_steps
-from layoutlab.handoff.settings import MultipleOf
 
 BITS = {"bf16": 16, "f16": 16, "e4m3": 8, "e5m2": 8}
 

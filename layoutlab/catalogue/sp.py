@@ -12,9 +12,8 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from layoutlab.algebra import composition, zipped_divide
-from layoutlab.handoff import Handoff, Owner, Smem, Tile, Writer, handoff, smem, store, tcgen05_ld, umma_a
+from layoutlab.handoff import Handoff, MultipleOf, Owner, Smem, Tile, Writer, handoff, smem, store, tcgen05_ld, umma_a
 from layoutlab.handoff.operand import SmemOperand
-from layoutlab.handoff.settings import MultipleOf
 from layoutlab.layout import Layout, make_layout
 from layoutlab.swizzle import ComposedLayout
 
@@ -79,7 +78,8 @@ def _handed(
     head_dim: int,
 ) -> Handoff:
     """P of `blocks` times 128 rows at a base."""
-    operand = SmemOperand(*P.shape, P.bits)
+    rows, columns = P.shape
+    operand = SmemOperand(rows, columns, P.bits)
     owner = tcgen05_ld(f"32x32b.{load}").over(P, first_warp=first_warp, blocks=blocks)
     view = operand.layout if k_order == "012" else operand.matrix(k_order)
     storage = smem(
@@ -90,8 +90,8 @@ def _handed(
         swizzle_unit="elements" if write_swizzle == "elements" else "bytes",
         swizzles="offsets" if write_swizzle in ("elements", "relative") else "addresses",
     )
-    rows = Layout(blocks, ROWS * operand.swizzle_bytes)  # where each MMA's rows start
-    reader = umma_a(operand.descriptor(start=base), P, starts_bytes=operand.starts, row_starts_bytes=rows)
+    below = Layout(blocks, ROWS * operand.swizzle_bytes)  # where each MMA's rows start
+    reader = umma_a(operand.descriptor(start=base), P, starts_bytes=operand.starts, row_starts_bytes=below)
     writer = _writer(store, owner, storage, operand.matrix(k_order), int(load[1:]), head_dim)
     return Handoff(P, writer=writer, reader=reader)
 

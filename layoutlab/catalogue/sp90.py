@@ -14,12 +14,23 @@ from typing import Annotated, Literal
 from layoutlab.algebra import composition
 from layoutlab.catalogue.sp import BITS, ROWS, DType, WriteSwizzle
 from layoutlab.errors import LayoutError
-from layoutlab.handoff import Handoff, Owner, Smem, Tile, Writer, handoff, smem, stmatrix, store, wgmma_a, wgmma_c
+from layoutlab.handoff import (
+    Handoff,
+    MultipleOf,
+    Owner,
+    Smem,
+    Tile,
+    Writer,
+    handoff,
+    smem,
+    stmatrix,
+    store,
+    wgmma_a,
+    wgmma_c,
+)
 from layoutlab.handoff.operand import SmemOperand
-from layoutlab.handoff.settings import MultipleOf
 from layoutlab.layout import Layout
 from layoutlab.swizzle import ComposedLayout
-
 
 Store = Literal["coordinate", "composition", "tiled_copy", "stmatrix", "composition_raw"]
 
@@ -62,7 +73,8 @@ def _handed(P: Tile, base: int, store: Store, write_swizzle: WriteSwizzle, k_ord
             f"store=stmatrix moves registers of two 16-bit neighbours, and an accumulator fragment has only two "
             f"{dtype} neighbours ({2 * P.bits} bits) in a row: use tiled_copy"
         )
-    operand = SmemOperand(*P.shape, P.bits)
+    rows, columns = P.shape
+    operand = SmemOperand(rows, columns, P.bits)
     owner = wgmma_c(dtype).over(P)
     view = operand.layout if k_order == "012" else operand.matrix(k_order)
     storage = smem(

@@ -13,8 +13,7 @@ from typing import Annotated, Literal
 from layoutlab.atoms.descriptors import Major
 from layoutlab.catalogue.loaded import Box, Descriptor, DType, KStep, TmaSwizzle, loaded
 from layoutlab.catalogue.sp import BITS
-from layoutlab.handoff import Handoff, Tile, handoff
-from layoutlab.handoff.settings import MultipleOf
+from layoutlab.handoff import Handoff, MultipleOf, Tile, handoff
 
 
 @handoff

@@ -18,8 +18,7 @@ from typing import Annotated, Literal
 from layoutlab.atoms.datapath import columns_of, pointer_step
 from layoutlab.atoms.tmem_buffers import Buffer, TmemBuffers
 from layoutlab.catalogue.sp import BITS, ROWS
-from layoutlab.handoff import Handoff, Tile, handoff, tcgen05_ld, tmem, tmem_store, umma_a_tmem
-from layoutlab.handoff.settings import MultipleOf
+from layoutlab.handoff import Handoff, MultipleOf, Tile, handoff, tcgen05_ld, tmem, tmem_store, umma_a_tmem
 from layoutlab.symbol import span
 
 SLOTS = 2
@@ -83,7 +82,9 @@ def _any_size(
     step = pointer_step(p_offset, P.bits) if read_unit == "columns" else p_offset  # in elements of P
     return Handoff(
         P,
-        writer=tmem_store(tcgen05_ld(load).over(P, first_warp=first_warp), tmem(over=P, column=first + p_offset), store),
+        writer=tmem_store(
+            tcgen05_ld(load).over(P, first_warp=first_warp), tmem(over=P, column=first + p_offset), store
+        ),
         reader=umma_a_tmem(P, column=first + columns_of(step, P.bits)),
         live=kernel.ranges("S"),
         around={"S": span(first, first + kv)},

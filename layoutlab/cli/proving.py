@@ -43,7 +43,9 @@ def formulas(verdict: Verdict, args: Namespace) -> tuple[list[str], dict[str, An
     return lines, found, status
 
 
-def theorems(functions: list[HandoffFunction], chosen: Callable[[HandoffFunction], Mapping[str, Any]], args: Namespace) -> int:
+def theorems(
+    functions: list[HandoffFunction], chosen: Callable[[HandoffFunction], Mapping[str, Any]], args: Namespace
+) -> int:
     """`verify --for-all`: a theorem for each function; the exit status is the worst of them."""
     from layoutlab.cli.verify import SEVERITY, versions
     from layoutlab.theorems.report import as_json, report
@@ -54,7 +56,9 @@ def theorems(functions: list[HandoffFunction], chosen: Callable[[HandoffFunction
         text, check, status = report(theorem), None, 0
         lines = text.splitlines()
         if args.check and theorem.domain:
-            more, check, status = _checked(text, {_name(case): _misplaced(case) for case in theorem.cases if case.proof})
+            more, check, status = _checked(
+                text, {_name(case): _misplaced(case) for case in theorem.cases if case.proof}
+            )
             lines += more
         statuses += [theorem.exit_status, status]
         if args.latex:

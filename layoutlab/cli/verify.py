@@ -59,12 +59,18 @@ def add(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     parser.add_argument(
         "--json", action="store_true", help="print one JSON object; a list for a file of several handoffs"
     )
-    parser.add_argument("--formula", action="store_true", help="print write(t,v), read(m,k) and the digits that they share")
+    parser.add_argument(
+        "--formula", action="store_true", help="print write(t,v), read(m,k) and the digits that they share"
+    )
     parser.add_argument("--latex", action="store_true", help="print them as LaTeX")
     parser.add_argument(
-        "--for-all", action="store_true", help="prove it for all values of the settings that are multiples (kv=128* narrows)"
+        "--for-all",
+        action="store_true",
+        help="prove it for all values of the settings that are multiples (kv=128* narrows)",
     )
-    parser.add_argument("--check", choices=["z3"], help="give the printed formulas to another prover (needs the extra z3)")
+    parser.add_argument(
+        "--check", choices=["z3"], help="give the printed formulas to another prover (needs the extra z3)"
+    )
     parser.add_argument("--template", metavar="NAME", help="print the handoff as a file to edit, which verifies")
 
 

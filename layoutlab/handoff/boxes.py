@@ -99,11 +99,11 @@ class Boxes:
             modes = self._modes_of_symbols(inside, self.starts_bytes)
             return self._placed(strided_places({axis: modes[axis] for axis in self.tile.extents}, "bit"))
         for axis, count in self.counts.items():
-            along = as_modes([self.starts_bytes[i * weight] for i in range(count)])
+            along = as_modes([self._numbers[i * weight] for i in range(count)])
             extent, step = inside[axis]  # one box may go on past the tile; the tile's elements are asked for
             modes[axis] = [(min(extent, self.tile.extents[axis]), step), *((n, 8 * stride) for n, stride in along)]
             weight *= count
-        grid = as_modes(self.starts_bytes)
+        grid = as_modes(self._numbers)
         if prod(n for n, _ in grid) != weight or not self._separable():
             raise LayoutError(f"the starts {self.starts_bytes} are no sum of steps along {', '.join(self.counts)}")
         return self._placed(strided_places({axis: modes[axis] for axis in self.tile.extents}, "bit"))
@@ -119,12 +119,12 @@ class Boxes:
 
     def _separable(self) -> bool:
         """Whether a box's start is a sum of what each axis adds."""
-        weight, total = 1, [0] * len(self.starts_bytes)
+        weight, total = 1, [0] * len(self._numbers)
         for count in self.counts.values():
             for i in range(len(total)):
-                total[i] += self.starts_bytes[i // weight % count * weight] - self.starts_bytes[0]
+                total[i] += self._numbers[i // weight % count * weight] - self._numbers[0]
             weight *= count
-        return total == [start - self.starts_bytes[0] for start in self.starts_bytes]
+        return total == [start - self._numbers[0] for start in self._numbers]
 
     def _start_modes(self) -> list[tuple[int, int]]:
         return self.starts_bytes.leaves() if isinstance(self.starts_bytes, Layout) else as_modes(self.starts_bytes)
@@ -149,7 +149,8 @@ class Boxes:
 
     def rules(self) -> list[Rule]:
         """What the driver and the instruction ask for."""
-        listing = [self.origin, *(d for _, d in self._start_modes())] if self._symbolic else self.starts_bytes
+        symbolic = isinstance(self.starts_bytes, Layout)
+        listing = [self.origin, *(d for _, d in self._start_modes())] if symbolic else [*self._numbers]
         odd = next((s for s in listing if s % SMEM_ALIGN), None)
         misplaced = None if odd is None else f"a box starts at byte {odd} of shared memory, which 128 does not divide"
         (axis, inner), *_ = self.box.items()
@@ -162,8 +163,10 @@ class Boxes:
         ]
 
     @property
-    def _symbolic(self) -> bool:
-        return isinstance(self.starts_bytes, Layout)
+    def _numbers(self) -> tuple[int, ...]:
+        if isinstance(self.starts_bytes, Layout):
+            raise LayoutError(f"the starts {self.starts_bytes} are as many as a symbol says")
+        return self.starts_bytes
 
     def _refusal(self) -> str | None:
         """Why cuTensorMapEncodeTiled would not take this box, over a tensor that suits it."""

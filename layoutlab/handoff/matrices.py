@@ -87,6 +87,8 @@ def _rules(storage: Smem, rows: Owner, name: str, first_thread: int) -> list[Rul
 
 def _aligned(places: Places) -> bool:
     """Whether a table says that every address is a multiple of 16 bytes."""
+    if places.before and places.swizzle and places.swizzle.base >= ROW_BIT:  # it moves whole rows
+        places = places.before.moved(places.plus)
     try:
         return all(step % ROW_BITS == 0 for step in places.table.rows["bit"].values())
     except LayoutError:

@@ -282,7 +282,7 @@ def _coded(starts: Starts) -> str:
     return f'"{starts}"' if isinstance(starts, Layout) else str(list(starts))
 
 
-def listed(starts: Starts) -> str:
+def listed(starts: Sequence[int] | Layout) -> str:
     if isinstance(starts, Layout):
         return f"those of {starts}"
     shown = [str(s) for s in starts]

@@ -35,7 +35,9 @@ class Tile:
         if not isinstance(name, str) or any("\ud800" <= c <= "\udfff" for c in name):
             raise LayoutError(f"a tile's name is a text that can be printed, not {name!r}")
         for axis, extent in {**extents, "bits": bits}.items():
-            whole = isinstance(extent, int) and not isinstance(extent, bool) or (isinstance(extent, Sym) and known(extent))
+            whole = (isinstance(extent, int) and not isinstance(extent, bool)) or (
+                isinstance(extent, Sym) and known(extent)
+            )
             if not whole or not extent >= 1:
                 raise LayoutError(f"tile {name} has {axis}={extent!r}: a positive integer is needed")
         object.__setattr__(self, "name", name)
@@ -59,7 +61,7 @@ class Tile:
 
     @property
     def strides(self) -> tuple[Any, ...]:
-        """What one step along each coordinate adds to a flat coordinate; where an extent is a symbol, to the coordinate.
+        """What one step along each coordinate adds to a flat coordinate, or to itself where an extent is a symbol.
 
         >>> Tile("P", m=128, k=64, bits=16).strides
         (1, 128)

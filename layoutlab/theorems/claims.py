@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from layoutlab.digits import ONE
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.claims import Question, legal_rules
 from layoutlab.handoff.core import Handoff
@@ -102,7 +101,9 @@ def _inside(q: Question) -> str:
     start, end = storage.ends
     low, high = _reach(q)
     if not low >= start or not high + q.tile.bits <= end:
-        raise LayoutError(f"writes reach from bit {low} to {high + q.tile.bits - 1}, the storage from {start} to {end - 1}")
+        raise LayoutError(
+            f"writes reach from bit {low} to {high + q.tile.bits - 1}, the storage from {start} to {end - 1}"
+        )
     for name, others in q.live.items():
         unit = 32 if q.writer.space == "tmem" else 8
         if not _apart(low, high + q.tile.bits, others.start * unit, others.stop * unit, unit, name):
@@ -136,7 +137,7 @@ def _reach(q: Question) -> tuple[int, int]:
     if write.swizzle != swizzle:
         raise LayoutError(f"the store swizzles by {write.swizzle}, and the storage's spans are those of {swizzle}")
     low, high = write.before.table.bounds("bit")
-    if write.plus != 0:
+    if write.swizzle and write.plus != 0:
         _ = write.plus % (1 << write.swizzle.base + write.swizzle.bits)  # spans begin where the base does, or refused
     return low + write.plus, high + write.plus
 

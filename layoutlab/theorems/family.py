@@ -97,22 +97,24 @@ class Family:
         """A condition in the settings themselves, without fractions, and with nothing taken away.
 
         >>> kv = Family({"kv": Residue("kv", 128, 64, first=64)})
-        >>> print(kv.spoken(Condition(16384 * Sym("n_kv") + 8192, 233472, "")), kv.spoken(Condition(-Sym("n_kv"), 0, "")))
-        128*kv <= 233472 64 <= kv
+        >>> kv.spoken(Condition(16384 * Sym("n_kv") + 8192, 233472, "")), kv.spoken(Condition(-Sym("n_kv"), 0, ""))
+        ('128*kv <= 233472', '64 <= kv')
         """
         difference = condition.value - condition.limit
         total: dict[Monomial, Fraction] = {}
         for monomial, coefficient in difference.terms if isinstance(difference, Sym) else (((), difference),):
-            product = {(): Fraction(coefficient)}
+            product: dict[Monomial, Fraction] = {(): Fraction(coefficient)}
             for unknown in monomial:
                 r = next(r for r in self.residues.values() if r.unknown == unknown)  # n = (setting - remainder) / unit
-                factor = {(r.name,): Fraction(1, r.unit), (): Fraction(-r.remainder, r.unit)}
+                factor: dict[Monomial, Fraction] = {(r.name,): Fraction(1, r.unit), (): Fraction(-r.remainder, r.unit)}
                 product = _product(product, factor)
             for names, c in product.items():
                 total[names] = total.get(names, Fraction(0)) + c
         scale = lcm(*(c.denominator for c in total.values()))
         sides = [{m: int(sign * c * scale) for m, c in total.items() if sign * c > 0} for sign in (1, -1)]
-        return " <= ".join(polynomial(Sym(terms=side)) if side.keys() - {()} else str(side.get((), 0)) for side in sides)
+        return " <= ".join(
+            polynomial(Sym(terms=side)) if side.keys() - {()} else str(side.get((), 0)) for side in sides
+        )
 
     def json(self) -> dict[str, Any]:
         """By setting: the unit, the remainder and the least value."""

@@ -138,7 +138,8 @@ def _columns(rows: Sequence[Row]) -> list[str]:
     """The table: rows that differ are marked."""
     cells = [("digit", "write", "read", "")]
     cells += [
-        (row.part, polynomial(row.write), polynomial(row.read), "" if row.write == row.read else "  differs") for row in rows
+        (row.part, polynomial(row.write), polynomial(row.read), "" if row.write == row.read else "  differs")
+        for row in rows
     ]
     widths = [max(len(row[i]) for row in cells) for i in range(3)]
     return [f"{a:<{widths[0]}}   {b:>{widths[1]}}   {c:>{widths[2]}}{d}".rstrip() for a, b, c, d in cells]

@@ -24,9 +24,11 @@ def report(theorem: Theorem) -> str:
 
 def _case(case: Case) -> list[str]:
     lines = [f"where {needs(case.family)}"]
-    lines += [f"  {name} = {polynomial(r.value())}, {r.unknown} >= {r.least}" for name, r in case.family.residues.items()]
+    for name, residue in case.family.residues.items():
+        lines.append(f"  {name} = {polynomial(residue.value())}, {residue.unknown} >= {residue.least}")
     if case.proof:
-        lines += ["", *([f"  at {case.of}"] if case.of else []), *(f"  {line}" for line in case.proof.text.splitlines())]
+        lines += ["", *([f"  at {case.of}"] if case.of else [])]
+        lines += [f"  {line}" for line in case.proof.text.splitlines()]
     if case.verdict == "proved":
         lines += [""] + [f"  {claim.name:<10} proved    for all values: {claim.by}" for claim in case.claims]
         lines += [f"  if {case.family.spoken(c)}   # {c.why}" for c in case.conditions]

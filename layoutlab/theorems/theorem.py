@@ -229,7 +229,7 @@ def _first_wrong(
 
     What is not legal counts of the first one, or where the conditions are all the `limits` that there are.
     """
-    names = ("placed", "covered", "exclusive", "inside", "legal")
+    names = ["placed", "covered", "exclusive", "inside", "legal"]
     for numbers in family.instances(MORE):
         if not tried:
             return None
@@ -244,7 +244,7 @@ def _first_wrong(
         claim = next((name for name in names if verdict[name].witness), None)
         if claim and (witness := verdict[claim].witness):
             return Counterexample(settings, claim, witness)
-        names = names if limits else names[:-1]
+        names = names if limits else names[:4]
     return None
 
 

@@ -176,7 +176,8 @@ def answer(one: Stated, **at: int) -> Found:
     for writes, reads in one.outputs:
         asked = one.definitions.found[reads]
         given = dict(zip(asked.parameters, coordinates, strict=True))
-        here, there = (one.definitions(writes, operators, **numbers), one.definitions(reads, operators, **{**numbers, **given}))
+        here = one.definitions(writes, operators, **numbers)
+        there = one.definitions(reads, operators, **{**numbers, **given})
         different.append(_term(z3, here, width) != _term(z3, there, width))
     solver.add(z3.Or(different))
     said = str(solver.check())
@@ -223,6 +224,7 @@ def _names(node: ast.expr) -> set[str]:
 
 def _factors_of(one: Stated, node: ast.expr, name: str) -> list[int]:
     """How many times the symbol a sum is at least; nothing where it has none of it."""
+
     def at(number: int) -> int:
         return int(one.definitions.evaluated(node, one.valued({**one.least, name: number}), PYTHON))
 
