@@ -27,6 +27,7 @@ LAYERS = [
     "tv",  # below the tables, of whose instructions it makes copy and MMA atoms
     "handoff",
     "theorems",
+    "derive",
     "draw",
     "ptx",
     "cutedsl",

@@ -18,11 +18,11 @@ from typing import Any, TypeVar
 
 from layoutlab.algebra import composition
 from layoutlab.atoms.descriptors import Major, SmemDescriptor, SwizzleMode, pattern_of
-from layoutlab.atoms.operand import k_per_instruction
 from layoutlab.atoms.tmem import TmemAtom
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.boxes import tma_load, tma_store
 from layoutlab.handoff.claims import Question, decide
+from layoutlab.handoff.fields import fields_of
 from layoutlab.handoff.inverse import inverse
 from layoutlab.handoff.matrices import ldmatrix, stmatrix
 from layoutlab.handoff.reader import Reader, listed
@@ -183,7 +183,7 @@ def _written_bits(q: Question) -> Callable[[int, int], int]:
 
 
 def _derived(q: Question, written: Callable[[int, int], int], mode: SwizzleMode, major: Major) -> Candidate | None:
-    given, bits = q.reader.given, q.tile.bits
+    given = q.reader.given
     old: SmemDescriptor = given["desc"]
     pattern, moved = pattern_of(mode), old.base_offset * 1024
     swizzle = Swizzle(pattern.bits, pattern.low + 3, 7 - pattern.low, unit_bits=1)
@@ -191,20 +191,10 @@ def _derived(q: Question, written: Callable[[int, int], int], mode: SwizzleMode,
     def linear(row: int, k: int) -> int:  # an xor by bits that it leaves alone undoes itself
         return (swizzle(written(row, k) - moved * 8) if pattern.bits else written(row, k) - moved * 8) // 8 + moved
 
-    (rows, ks), step = q.tile.shape, k_per_instruction(bits)
-    first, chunk, across = linear(0, 0), 128 // bits, pattern.width * 8 // bits if mode else 0
-    lbo = sbo = None
-    if major == "K":
-        sbo = linear(8, 0) - first if rows > 8 else None
-        lbo = linear(0, chunk) - first if not mode else None
-    elif mode:
-        lbo = linear(across, 0) - first if rows > across else None
-        sbo = linear(0, pattern.rows) - first if step > pattern.rows else None
-    else:
-        sbo, lbo = (linear(chunk, 0) - first if rows > chunk else None), linear(0, 8) - first
+    _, lbo, sbo, absolute = fields_of(linear, q.tile, mode, major)
     swapped = (lbo is None or lbo == old.sbo) and (sbo is None or sbo == old.lbo) and old.lbo != old.sbo
     fields = (old.sbo, old.lbo) if swapped else (old.lbo if lbo is None else lbo, old.sbo if sbo is None else sbo)
-    starts = [linear(0, step * j) - old.start for j in range(ks // step)]
+    starts = [start - old.start for start in absolute]
     start, starts, moves = _starts(old.start, list(given["starts_bytes"]), starts)
     new = replace(old, start=start, lbo=fields[0], sbo=fields[1], swizzle=mode)
     changes = [*_majors(given["major"], major), *_fields(old, new), *moves]

@@ -43,6 +43,8 @@ class Reader:
     """Of ldmatrix: (t, instruction) -> the bit that a lane points at."""
     op: str = ""
     """Of ldmatrix: its name, `ldmatrix.x4`."""
+    owner: Any = None
+    """Of a load: the `Owner` that says whose register each element is in afterwards."""
     make: Callable[..., Reader] | None = field(default=None, repr=False)
     given: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """What made the reader and by which arguments, where a cure may change one of them."""

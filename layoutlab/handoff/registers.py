@@ -115,4 +115,4 @@ def from_registers(tile: Tile, fragment: Layout, *, who: str = "the MMA") -> Rea
     read = _held(owner).after(inverse(owner.places))
     text = f"a fragment {fragment} for each K step, from registers"
     code = f'll.from_registers({tile.name}, ll.parse("{fragment}"))'
-    return Reader(tile, read, who, text, "modelled: register fragments", code, "rmem")
+    return Reader(tile, read, who, text, "modelled: register fragments", code, "rmem", owner=owner)

@@ -46,6 +46,11 @@ def remarks(verdict: Verdict) -> list[str]:
 
 
 def _maps(h: Handoff) -> list[str]:
+    return [f"  {name:<8} {text}" for name, text in map_rows(h)]
+
+
+def map_rows(h: Handoff) -> list[tuple[str, str]]:
+    """The maps of a handoff by name: tile, owner, storage, write and read, each with where it came from."""
     threads, values = h.writer.owner.places.axes["t"], h.writer.owner.places.axes["v"]
     flat, weight = list[str](), 1
     for axis, extent in h.tile.extents.items():
@@ -59,7 +64,7 @@ def _maps(h: Handoff) -> list[str]:
         ("write", h.writer.spoken(), h.writer.source),
         ("read", h.reader.text, h.reader.source),
     ]
-    return [f"  {name:<8} {text}" + (f"   [{source}]" if source else "") for name, text, source in rows]
+    return [(name, text + (f"   [{source}]" if source else "")) for name, text, source in rows]
 
 
 def _claim_lines(claim: Claim) -> list[str]:

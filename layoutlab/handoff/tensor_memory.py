@@ -83,7 +83,7 @@ class TmemLoad:
         text = f"{self.atom} from column {column} on, as {owner}"
         code = f'll.tcgen05_ld("{_short(self.atom)}").takes({tile.name}, column={column})'
         rules = lambda: _load_rules(transfer, first_warp)  # noqa: E731
-        return Reader(tile, read, "the load", text, f"modelled: {self.atom}", code, "tmem", rules)
+        return Reader(tile, read, "the load", text, f"modelled: {self.atom}", code, "tmem", rules, owner=owner)
 
 
 def tcgen05_ld(name: str | TmemAtom) -> TmemLoad:
