@@ -52,6 +52,7 @@ from layoutlab.cost import wavefronts
 from layoutlab.errors import LayoutError
 from layoutlab.handoff import (
     Handoff,
+    MultipleOf,
     Refuted,
     SmemDescriptor,
     Tile,
@@ -101,6 +102,7 @@ if TYPE_CHECKING:
         assert_same_function,
         assert_vector_width,
     )
+    from layoutlab.theorems import prove
     from layoutlab.tracing import Trace, probe
 
 __all__ = [
@@ -109,6 +111,7 @@ __all__ = [
     "Handoff",
     "Layout",
     "LayoutError",
+    "MultipleOf",
     "Refuted",
     "SmemDescriptor",
     "Swizzle",
@@ -167,6 +170,7 @@ __all__ = [
     "prepend",
     "prepend_ones",
     "probe",
+    "prove",
     "raked_product",
     "rank",
     "recast_layout",
@@ -211,6 +215,7 @@ _LATER = {
     "assert_same_function": "layoutlab.guard.asserts",
     "assert_vector_width": "layoutlab.guard.asserts",
     "probe": "layoutlab.tracing",
+    "prove": "layoutlab.theorems",
 }
 """Names of higher layers, whose modules are imported when the name is first used."""
 

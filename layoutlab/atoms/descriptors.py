@@ -109,7 +109,9 @@ class SmemDescriptor:
                     f"{name} is {value} bytes: the field holds bytes >> 4, so only multiples of 16; "
                     f"{value // CORE_BYTES * CORE_BYTES} or {(value // CORE_BYTES + 1) * CORE_BYTES} could be encoded"
                 )
-            if value < 0 or not at_most(value, FIELD_LIMIT - CORE_BYTES, f"a descriptor's {name} has 14 bits of 16 bytes"):
+            if value < 0 or not at_most(
+                value, FIELD_LIMIT - CORE_BYTES, f"a descriptor's {name} has 14 bits of 16 bytes"
+            ):
                 raise LayoutError(f"{name} is {value} bytes: the field has 14 bits of 16-byte units, 0 to 262128 bytes")
         if not 0 <= self.base_offset < 8:
             raise LayoutError(f"base_offset is {self.base_offset}: the field has 3 bits, 0 to 7 (rows of 128 bytes)")
