@@ -133,8 +133,10 @@ def _by_sub_tiles(owner: Owner, load: str, C: Tile, width: int) -> Owner:
     n = C.extents["n"]
 
     def rules() -> list[Rule]:
-        fits, spanned = gcd(width, n), -(-n // width) * width
-        tile = f"sub-tiles of {width} columns over {n} span {spanned}: {fits} divides both, {n // fits} of them"
+        tile = None
+        if n % width:
+            fits, spanned = gcd(width, n), -(-n // width) * width
+            tile = f"sub-tiles of {width} columns over {n} span {spanned}: {fits} divides both, {n // fits} of them"
         try:
             TmemAtom.parse(load).steps(width)
             sub_tile = None
@@ -142,7 +144,7 @@ def _by_sub_tiles(owner: Owner, load: str, C: Tile, width: int) -> Owner:
             sub_tile = f"a sub-tile's load: {why}"
         return [
             *owner.rules(),
-            Rule("sub-tiles divide the tile's columns", tile if n % width else None),
+            Rule("sub-tiles divide the tile's columns", tile),
             Rule("a load's columns divide a sub-tile's", sub_tile),
         ]
 
