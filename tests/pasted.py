@@ -120,7 +120,9 @@ class Tensor:
     @cute.jit
     def __call__(self, pR: cute.Pointer, pImage: cute.Pointer):
         mR = cute.make_tensor(pR, cute.make_layout((128, self.values), stride=(self.values, 1)))
-        mImage = cute.make_tensor(pImage, cute.make_layout(((128, self.columns), 1, 1), stride=((self.columns, 1), 0, 0)))
+        mImage = cute.make_tensor(
+            pImage, cute.make_layout(((128, self.columns), 1, 1), stride=((self.columns, 1), 0, 0))
+        )
         self.kernel(mR, mImage).launch(grid=(1, 1, 1), block=(128, 1, 1))
 
     @cute.kernel

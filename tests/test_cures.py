@@ -78,7 +78,7 @@ def test_a_cure_leaves_no_new_fault() -> None:
     off = question(CATALOGUE["sQ"](tma_swizzle="64"))
     assert _left(decide(off), decide(wrong)) is None
     right = decide(question(CATALOGUE["sQ"]()))
-    assert _left(right, decide(wrong)) == 0
+    assert _left(right, decide(wrong)) == ()
 
 
 def at_base(swizzles: Any, base: int, base_offset: int, reader: Any = None) -> Handoff:

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pasted import loaded_image, module_of, shared_image, tensor_image
 
 from layoutlab.catalogue import CATALOGUE
 from layoutlab.derive import Derived, derive
 from layoutlab.derive.report import report
 from layoutlab.handoff import Handoff
 from layoutlab.handoff.storage import Smem
-from pasted import loaded_image, module_of, shared_image, tensor_image
 
 
 def owned_tags(h: Handoff) -> tuple[Any, Any]:
@@ -91,7 +91,9 @@ def test_pasted_stores_put_every_element_where_it_is_read(name: str, settings: d
         wrong, opcodes = misplaced(piece.handoff, getattr(pasted, f"store_{found.handoff.tile.name}_by_{kind}"))
         assert wrong == 0, (piece.form, wrong)
         if piece.form == "stmatrix":
-            assert any(op.startswith(f"stmatrix.sync.aligned.m8n8.{piece.facts['instruction'][9:11]}") for op in opcodes)
+            assert any(
+                op.startswith(f"stmatrix.sync.aligned.m8n8.{piece.facts['instruction'][9:11]}") for op in opcodes
+            )
         if piece.form == "cotiled_copy" and piece.facts["bits"] == 128:
             assert "st.shared.v4.b32" in opcodes
 
@@ -134,6 +136,8 @@ def test_pasted_loads_by_tma(name: str, settings: dict[str, Any], tmp_path: Path
     inner = list(h.tile.extents).index(next(iter(piece.facts["box"])))
     for part in parts(h):
         tags = numbered(h, every, part)
-        image, tensor_map = loaded_image(pasted, h.tile.name, tags, inner, h.tile.bits, h.tile.size * h.tile.bits // 8, 0)
+        image, tensor_map = loaded_image(
+            pasted, h.tile.name, tags, inner, h.tile.bits, h.tile.size * h.tile.bits // 8, 0
+        )
         assert np.array_equal(image[at], tags)
     assert tensor_map is not None

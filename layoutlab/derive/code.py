@@ -29,20 +29,6 @@ def tuple_code(value: IntTuple) -> str:
     return str(value)
 
 
-def modes_layout(*axes: Sequence[tuple[int, int]]) -> Layout:
-    """A layout with one mode for each axis, from its (extent, stride) parts; an axis of one part is not nested.
-
-    >>> modes_layout([(128, 64)], [(64, 1), (2, 8192)])
-    (128,(64,2)):(64,(1,8192))
-    """
-    shapes, strides = list[IntTuple](), list[IntTuple]()
-    for axis in axes:
-        parts = [part for part in axis if part[0] > 1] or [(1, 0)]
-        shapes.append(parts[0][0] if len(parts) == 1 else tuple(e for e, _ in parts))
-        strides.append(parts[0][1] if len(parts) == 1 else tuple(s for _, s in parts))
-    return Layout(tuple(shapes), tuple(strides))
-
-
 def function(name: str, arguments: str, doc: Sequence[str], body: Sequence[str]) -> str:
     """A function of a kernel, to be pasted into a module: its remarks and its lines."""
     lines = [f"# {line}" for line in doc]

@@ -3,7 +3,8 @@
 >>> from layoutlab.catalogue import sV
 >>> from layoutlab.derive.core import derive
 >>> found = derive(sV(read_major="K"), side="reader")
->>> found.pieces[0].facts["major"], found.pieces[0].facts["descriptor"]["lbo"], found.pieces[0].facts["words"]["sm_100"][0]
+>>> facts = found.pieces[0].facts
+>>> facts["major"], facts["descriptor"]["lbo"], facts["words"]["sm_100"][0]
 ('MN', 16384, '0x4000404004000000')
 """
 
@@ -15,13 +16,12 @@ from typing import Any
 from layoutlab.atoms.descriptors import Arch, Major, SmemDescriptor, SwizzleMode
 from layoutlab.atoms.operand import k_per_instruction
 from layoutlab.derive.boxes import boxes_over
-from layoutlab.derive.code import function, identifier, layout_code, modes_layout, tuple_code
+from layoutlab.derive.code import function, identifier, layout_code, tuple_code
 from layoutlab.derive.core import Forms, Unsupported
 from layoutlab.derive.pieces import CPASYNC, Piece, buffer_lines, plain_layout, swizzle_code
-from layoutlab.derive.strided import hardware, in_elements, strided_form
-from layoutlab.derive.threads import storage_of
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.boxes import tma_store
+from layoutlab.handoff.buffer import storage_of
 from layoutlab.handoff.core import Handoff
 from layoutlab.handoff.fields import fields_of
 from layoutlab.handoff.inverse import inverse
@@ -29,6 +29,7 @@ from layoutlab.handoff.matrices import ldmatrix
 from layoutlab.handoff.places import Places
 from layoutlab.handoff.reader import Reader, umma_a, umma_a_tmem, umma_b, umma_d, wgmma_a
 from layoutlab.handoff.storage import Smem
+from layoutlab.handoff.strided import hardware, in_elements, modes_layout, strided_form
 from layoutlab.swizzle import ComposedLayout
 
 MODES: tuple[SwizzleMode, ...] = (128, 64, 32, 0, "128_32b")
@@ -185,9 +186,7 @@ def _boxes(h: Handoff) -> Piece:
     storage, name = buffer_of(h), identifier(h.tile.name)
     found = boxes_over(storage, next(iter(h.reader.given["box"])))
     tensor = h.reader.given.get("tensor")
-    reader = tma_store(
-        storage, box=found.box, swizzle=found.swizzle, starts_bytes=found.starts_bytes, tensor=tensor
-    )
+    reader = tma_store(storage, box=found.box, swizzle=found.swizzle, starts_bytes=found.starts_bytes, tensor=tensor)
     data = plain_layout(storage)
     swizzle = storage.layout.inner if isinstance(storage.layout, ComposedLayout) else None
     sizes = " x ".join(f"{axis} {extent}" for axis, extent in found.box.items())

@@ -3,7 +3,7 @@
 >>> from layoutlab.catalogue import sP
 >>> from layoutlab.derive.core import derive
 >>> print(report(derive(sP(kv=64))).splitlines()[3])
-#   owner    (128,64):(1,128)   (T128,V64) -> m + 128 k   [modelled: tcgen05.ld.32x32b.x32, row = lane]
+#   owner    ((32,4),(32,2)):((1,32),(128,4096))   (T128,V64) -> m + 128 k   [modelled: tcgen05.ld.32x32b.x32, row = lane]
 """
 
 from __future__ import annotations

@@ -18,11 +18,11 @@ from typing import Any
 from layoutlab.algebra import composition
 from layoutlab.atoms.operand import as_modes
 from layoutlab.atoms.tmem import TmemAtom
-from layoutlab.derive.code import modes_layout
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.cures import REPEATS, SHAPES
 from layoutlab.handoff.reader import Reader
 from layoutlab.handoff.storage import Tmem, tmem
+from layoutlab.handoff.strided import modes_layout
 from layoutlab.handoff.tensor_memory import tmem_store
 from layoutlab.handoff.tmem_transfer import Transfer
 from layoutlab.handoff.writer import Owner, Writer, owned
@@ -50,7 +50,10 @@ def column_of(reader: Reader) -> int:
 
 
 def tmem_stores(owner: Owner, reader: Reader) -> list[TmemStore]:
-    """Every store that does it, first those that take registers as they are held, of fewest instructions; raises LayoutError with the reason where none does."""
+    """Every store that does it, first those that take registers as they are held, of fewest instructions first.
+
+    Raises LayoutError with the reason where none does.
+    """
     tile, storage = owner.tile, tmem(over=owner.tile, column=column_of(reader))
     places = reader.read.after(owner.places)
     axes, wanted = owner.places.axes, _cells(places.at, owner.places.axes, 0)
