@@ -3,8 +3,7 @@
 >>> from layoutlab.catalogue import tP
 >>> from layoutlab.handoff import verify
 >>> print(verify(tP(read_offset=0)).explanation[-1])
-any of these cures it: the MMA reads from column 32 on, not 0; P is written from column 0 on, not 32, which leaves \
-inside refuted
+what would be right: the MMA reads from column 32 on, not 0
 """
 
 from __future__ import annotations

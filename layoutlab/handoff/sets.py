@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import combinations
+from shlex import quote
 from typing import Any
 
 from layoutlab.handoff.claims import Question, decide
@@ -104,4 +105,4 @@ def spoken(cures: tuple[dict[str, Any], ...]) -> str:
     >>> spoken(({"a": 1}, {"b": 2, "c": 3}))
     '--set a=1, or --set b=2 --set c=3'
     """
-    return ", or ".join(" ".join(f"--set {name}={value}" for name, value in cure.items()) for cure in cures)
+    return ", or ".join(" ".join(f"--set {quote(f'{n}={v}')}" for n, v in cure.items()) for cure in cures)
