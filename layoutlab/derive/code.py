@@ -6,9 +6,9 @@ cute.make_layout((128, (64, 2)), stride=(64, (1, 8192)))
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
-from layoutlab.errors import LayoutError
 from layoutlab.int_tuple import IntTuple
 from layoutlab.layout import Layout
 
@@ -37,7 +37,10 @@ def function(name: str, arguments: str, doc: Sequence[str], body: Sequence[str])
 
 
 def identifier(name: str) -> str:
-    """A tile's name as a part of Python names; refuses one that cannot be."""
-    if not name.isidentifier():
-        raise LayoutError(f"the tile is called {name!r}, which is no name in Python: code needs one, P or K2")
-    return name
+    """A tile's name as a part of Python names.
+
+    >>> identifier("P"), identifier("my P"), identifier("2nd")
+    ('P', 'my_P', '_2nd')
+    """
+    plain = re.sub(r"\W", "_", name, flags=re.ASCII) or "_"
+    return f"_{plain}" if plain[0].isdigit() else plain
