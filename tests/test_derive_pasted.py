@@ -92,7 +92,7 @@ def hold_stores(found: Derived, pasted: Any, copies: list[str] | None = None) ->
         wrong, opcodes = misplaced(
             found.handoff,
             piece.handoff.writer.storage,
-            getattr(pasted, f"store_{found.handoff.tile.name.replace(' ', '_')}_by_{kind}"),
+            getattr(pasted, f"store_{identifier(found.handoff.tile.name)}_by_{kind}"),
         )
         assert wrong == 0, (piece.form, wrong)
         if piece.form == "stmatrix":
@@ -244,7 +244,7 @@ ALTERED = [  # what is printed of sP, what is put in its place, and the store th
         "_tv = cute.make_layout(((64, 2), 64), stride=((128, 64), 1))",
         "copy",
     ),
-    ("stride=(1, 128))\n    tCcP", "stride=(1, 64))\n    tCcP", "coordinate"),
+    ("stride=(1, 128))\n    tCcP", "stride=(0, 128))\n    tCcP", "coordinate"),
     ("cute.make_swizzle(3, 4, 3)", "cute.make_swizzle(2, 4, 3)", "coordinate"),
     ("cute.make_swizzle(3, 4, 3)", "cute.make_swizzle(3, 4, 4)", "copy"),
 ]
@@ -299,6 +299,21 @@ def test_pasted_stores_to_tensor_memory(name: str, settings: dict[str, Any], tmp
         _, where = owned_tags(h)
         image = tensor_image(getattr(pasted, f"store_{h.tile.name}_to_tmem"), numbered(h, where, part), h.tile.bits)
         assert np.array_equal(image[read["lane"], read["bit"] // h.tile.bits], numbered(h, every, part))
+
+
+def test_pasted_stores_to_tensor_memory_take_registers_in_their_order(tmp_path: Path) -> None:
+    """Threads that hold the odd ks after the even ones."""
+    P = ll.Tile("P", m=128, k=64, bits=16)
+    owner = ll.owned("(128,(32,2)):(1,(256,128))", P)
+    writer = ll.tmem_store(owner, ll.tmem(over=P, column=8), "32x32b.x32")
+    h = ll.Handoff(P, writer=writer, reader=ll.umma_a_tmem(P, column=8))
+    assert not ll.verify(h).proved
+    found, pasted = pasted_of(h, tmp_path)
+    assert found.pieces[0].facts["order"] == "(2,32):(32,1)"
+    tags, _ = owned_tags(h)
+    every = all_coordinates(h)
+    read, image = h.reader.read.at(**every), tensor_image(pasted.store_P_to_tmem, tags, 16)
+    assert np.array_equal(image[read["lane"], read["bit"] // 16], numbered(h, every))
 
 
 LOADED: list[tuple[str, dict[str, Any]]] = [

@@ -77,8 +77,8 @@ def _contiguous(tile: Tile, places: Strided) -> tuple[str, int]:
         steps = places.steps(axis)
         if steps and steps[0][1] == tile.bits:
             return axis, steps[0][0]
-    steps = {axis: places.steps(axis)[0][1] // 8 for axis in tile.extents if places.steps(axis)}
-    shown = ", ".join(f"{axis} steps by {step} bytes" for axis, step in steps.items())
+    apart = {axis: places.steps(axis)[0][1] // 8 for axis in tile.extents if places.steps(axis)}
+    shown = ", ".join(f"{axis} steps by {step} bytes" for axis, step in apart.items())
     raise LayoutError(f"a box's first dimension is contiguous, and none of the tile's is: {shown}")
 
 

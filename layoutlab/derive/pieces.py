@@ -266,7 +266,8 @@ def swizzle_code(swizzle: Any, lower: int = 0) -> str:
 
 def buffer_lines(storage: Smem, like: str) -> list[str]:
     """The tensor of the buffer, its swizzle on the pointer, or between pointer and layout where it is of offsets."""
-    name, layout = storage.name, f"{storage.name}_layout"
+    name = f"s{identifier(storage.tile.name)}"
+    layout = f"{name}_layout"
     swizzle = storage.layout.inner if isinstance(storage.layout, ComposedLayout) else None
     first = f"{layout} = {layout_code(plain_layout(storage))}"
     plain = f"cute.recast_ptr(start, dtype={like}.element_type)"

@@ -54,7 +54,7 @@ def tmem_stores(owner: Owner, reader: Reader) -> list[TmemStore]:
 
     Raises LayoutError with the reason where none does.
     """
-    tile, storage = owner.tile, tmem(over=owner.tile, column=column_of(reader))
+    (rows, columns), storage = owner.tile.shape, tmem(over=owner.tile, column=column_of(reader))
     places = reader.read.after(owner.places)
     axes, wanted = owner.places.axes, _cells(places.at, owner.places.axes, 0)
     found, near = list[TmemStore](), ("", -1)
@@ -62,7 +62,7 @@ def tmem_stores(owner: Owner, reader: Reader) -> list[TmemStore]:
         for repeat in REPEATS:
             try:
                 atom = TmemAtom("st", shape, repeat)  # type: ignore[arg-type]
-                transfer = Transfer(atom, *tile.shape, tile.bits)
+                transfer = Transfer(atom, rows, columns, owner.tile.bits)
                 if transfer.fault or dict(transfer.places().axes) != dict(axes):
                     continue
                 puts = _cells(transfer.places().at, axes, storage.column * COLUMN_BITS)
@@ -75,7 +75,7 @@ def tmem_stores(owner: Owner, reader: Reader) -> list[TmemStore]:
             if made is not None:
                 found.append(TmemStore(made[0], atom, transfer.steps, made[1]))
     if not found:
-        raise LayoutError(near[0] or f"no tcgen05.st takes {axes['v']} values of {axes['t']} threads over {tile}")
+        raise LayoutError(near[0] or f"no tcgen05.st takes {axes['v']} values of {axes['t']} threads over {owner.tile}")
     return sorted(found, key=lambda s: (s.order is not None, s.instructions))
 
 

@@ -167,7 +167,7 @@ def _vector(need: Needed, bits: int) -> Vector | None:
     order = neighbours_first(need, bits // need.bits)
     if order is False:
         return None
-    kept = None if order is None or order is True else order
+    kept = order if isinstance(order, Layout) else None
     writer = store(need.holder(kept), need.storage, bits=bits)
     if writer.vector_rule().fault:
         return None
@@ -317,7 +317,7 @@ def _made(need: Needed, trans: bool, count: int, register: list[Digit], rest: li
     order = _ordered(need, [*register, *chosen, *left])
     if order is False:
         return None
-    kept = None if order is True or order is False else order
+    kept = order if isinstance(order, Layout) else None
     owner = need.holder(kept)
     rows = _rows(need, trans, register, chosen, [d for d in left if d[1] > 1])
     try:
