@@ -20,7 +20,18 @@ from layoutlab.errors import LayoutError
 DType = Literal["bf16", "f16"]
 PStorage = Literal["tmem", "smem"]
 Route = Literal["vector", "coordinate", "composition"]
-Fault = Literal["none", "p_offset_forgotten", "p_offset_in_columns", "early_release"]
+Fault = Literal[
+    "none",
+    "p_offset_forgotten",  # the PV MMA reads P at S's first column
+    "p_offset_in_columns",  # the offset taken for elements of P
+    "early_release",  # O is released before its last columns are read
+    "q_unswizzled", "k_unswizzled", "v_unswizzled", "o_unswizzled",  # TMA boxes without the tile's swizzle
+    "q_steps", "k_steps", "v_steps",  # descriptors 32 bytes on for each step along k, whatever the layout
+    "rescale_shifted",  # O put back head_dim columns too high
+    "rescale_unpaired",  # O put back by 16x64b, which takes other lanes than the load
+    "epilogue_unpaired",  # O put to shared memory as another load than its own has it
+    "o_heads_first",  # O stored as (batch, heads, seq, head_dim)
+]  # fmt: skip
 
 ROWS = 128
 """Rows of a Q tile: one for each softmax thread, and one for each TMEM lane."""
@@ -119,6 +130,16 @@ class AttentionConfig:
             raise LayoutError(
                 f"fault=early_release has no effect at head_dim={self.head_dim}, release at sub-tile "
                 f"{self.release_subtile}: it needs an earlier one than the last, head_dim=128 or 256"
+            )
+        if self.fault in ("q_steps", "k_steps") and self.head_dim == 64:
+            raise LayoutError(
+                f"fault={self.fault} has no effect at head_dim=64: all steps lie in one swizzle atom, where each is 32 "
+                "bytes on; head_dim=128 or 256"
+            )
+        if self.fault == "rescale_shifted" and self.head_dim == 256:
+            raise LayoutError(
+                "fault=rescale_shifted finds no room at head_dim=256: O's columns lie behind it once more, 128 to 639 of "
+                f"{TMEM_COLUMNS}; head_dim=64 or 128"
             )
 
     def _check_budgets(self) -> None:

@@ -6,6 +6,7 @@
     tS           the QK MMA writes its accumulator, softmax thread m takes row m
     tP or sP     softmax thread m writes row m of P, to S's columns or to shared memory; the PV MMA reads operand A
     oRescale     correction thread m takes row m of O and puts it back; the PV MMA accumulates onto it
+    tO           the PV MMA writes its accumulator, correction thread m takes row m for the epilogue
     epilogue     correction thread m writes row m of O to sO, by sub-tiles; TMA reads it
     store        TMA writes O to global memory
 
@@ -119,6 +120,20 @@ def oRescale(head_dim: HeadDim = 128) -> Handoff:
 
 
 @handoff
+def tO(head_dim: HeadDim = 128) -> Handoff:
+    """The PV MMA writes O; correction thread m takes row m, a sub-tile at a time."""
+    column = SLOTS * AttentionConfig(head_dim=head_dim).kv_tile
+    O = Tile("O", m=ROWS, n=head_dim, bits=32)  # noqa: E741
+    load = tcgen05_ld(f"32x32b.x{EPILOGUE_COLUMNS}")
+    return Handoff(
+        O,
+        writer=umma_out(tmem(over=O, column=column)),
+        reader=load.takes(O, column=column, first_warp=CORRECTION_WARP),
+        live={"S": range(0, column)},
+    )
+
+
+@handoff
 def epilogue(head_dim: HeadDim = 128, dtype: DType = "bf16") -> Handoff:
     """Correction thread m writes row m of O to sO, 64 columns at a time; TMA reads it."""
     return catalogue.epilogue(n=head_dim, epi_n=EPILOGUE_COLUMNS, dtype=dtype, first_warp=CORRECTION_WARP)
@@ -127,11 +142,7 @@ def epilogue(head_dim: HeadDim = 128, dtype: DType = "bf16") -> Handoff:
 @handoff
 def store(head_dim: HeadDim = 128, heads: int = 1, rows: int = ROWS, base: int = 0) -> Handoff:
     """TMA writes a tile of O, (batch, seq, heads, head_dim) in memory; the caller reads it there. `rows` are inside."""
-    if not 1 <= rows <= ROWS or heads < 1:
-        raise LayoutError(f"{rows} rows of {heads} heads: a tile has 1 to {ROWS} rows, and there is a head at least")
-    O = Tile("O", m=rows, n=head_dim, bits=BITS)  # noqa: E741
-    gO = gmem(f"({rows},{head_dim}):({heads * head_dim},1)", over=O, base_bytes=base)
-    return Handoff(O, writer=tma_write(gO, box={"n": EPILOGUE_COLUMNS, "m": ROWS}), reader=declared(gO, O))
+    return catalogue.store(head_dim=head_dim, heads=heads, rows=rows, base=base)
 
 
 def attention_handoffs(config: AttentionConfig, slot: Slot = 0) -> dict[str, Handoff]:
@@ -140,7 +151,7 @@ def attention_handoffs(config: AttentionConfig, slot: Slot = 0) -> dict[str, Han
     >>> from layoutlab import verify
     >>> made = attention_handoffs(AttentionConfig(head_dim=64))
     >>> [name for name, h in made.items() if verify(h).proved]
-    ['sQ', 'sK', 'sV', 'tS', 'tP', 'oRescale', 'epilogue', 'store']
+    ['sQ', 'sK', 'sV', 'tS', 'tP', 'oRescale', 'tO', 'epilogue', 'store']
     """
     typed = {"head_dim": config.head_dim, "dtype": config.dtype}
     if config.p == "tmem":
@@ -155,6 +166,7 @@ def attention_handoffs(config: AttentionConfig, slot: Slot = 0) -> dict[str, Han
         tS(head_dim=config.head_dim, slot=slot),
         p,
         oRescale(head_dim=config.head_dim),
+        tO(head_dim=config.head_dim),
         epilogue(**typed),
         store(head_dim=config.head_dim),
     ]

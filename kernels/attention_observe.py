@@ -33,10 +33,11 @@ def observe(settings: dict[str, Any], slot: int) -> dict[str, Any]:
     """One configuration's run as JSON values; an element is its number m * kv + k, a place lane * 16384 + bit.
 
     * `stopped`: the sentence with which the machine refused to go on, and then nothing else; None if the run ended.
+    * `threads`: how many there are; `widths`: nothing, a store to Tensor Memory is whole columns.
     * `owner`: [t * kv + v] the element in value v of softmax thread t after its loads of S.
     * `wrote`: [t * kv + v] the place at which thread t put that element; -1 where it is at none, -2 at several.
     * `reads`: [element] the place at which the PV MMA read it.
-    * `by_threads`: [element] whether the place read was last written by a tcgen05.st.
+    * `by_writer`: [element] whether the place read was last written by a tcgen05.st.
     * `others`: [first, last] columns of the other S and of O, as the MMAs used them.
     """
     config = AttentionConfig(**settings)
@@ -55,10 +56,10 @@ def observe(settings: dict[str, Any], slot: int) -> dict[str, Any]:
         return {"stopped": str(error)}
     record = report.provenance
     steps = kv // 16
-    qk, pv = _mmas(record, config)
-    scores = [d for d, _ in qk][slot * config.head_dim // 16]  # any step of the tile's: all have the same D
+    qk, pv = mma_reads(record, config)
+    scores = [one["D"] for one in qk][slot * config.head_dim // 16]  # any step of the tile's: all have the same D
     owner = _owner(record, scores, kv)
-    reads = [a for _, a in pv][slot * steps : (slot + 1) * steps]
+    reads = [one["A"] for one in pv][slot * steps : (slot + 1) * steps]
     place = np.concatenate([_places(a.location) for a in reads], axis=1)
     events = np.concatenate([a.writers[..., 0] for a in reads], axis=1)
     stores = [number for number, (_, ins) in enumerate(record.events, 1) if ins.opcode.startswith("tcgen05.st")]
@@ -66,26 +67,29 @@ def observe(settings: dict[str, Any], slot: int) -> dict[str, Any]:
     wanted = np.exp(SCALE * (1 + np.arange(ROWS)[:, None] / 128) * (np.arange(kv)[None, :] - highest))
     return {
         "stopped": None,
+        "threads": ROWS,
+        "widths": None,
         "owner": owner.ravel().tolist(),
         "wrote": _wrote(record.snapshots[0], stores, owner, wanted, dtype).ravel().tolist(),
         "reads": place.ravel().tolist(),
-        "by_threads": np.isin(events, stores).ravel().tolist(),
+        "by_writer": np.isin(events, stores).ravel().tolist(),
         "others": [[int(d.location[..., 1].min()), int(d.location[..., 1].max())] for d in _others(qk, pv, scores)],
     }
 
 
-def _mmas(record: Provenance, config: AttentionConfig) -> tuple[list[tuple[Read, Read]], list[tuple[Read, Read]]]:
-    """(D, A) of each QK and each PV instruction, in the order of time."""
-    pairs = zip(record.reads_of("D"), record.reads_of("A"), strict=True)
-    qk, pv = list[tuple[Read, Read]](), list[tuple[Read, Read]]()
-    for d, a in sorted(pairs, key=lambda pair: pair[0].time):
-        (qk if d.location[..., 1].max() < SLOTS * config.kv_tile else pv).append((d, a))
+def mma_reads(record: Provenance, config: AttentionConfig) -> tuple[list[dict[str, Read]], list[dict[str, Read]]]:
+    """What each QK and each PV instruction read for D, A and B, in the order of time."""
+    triples = zip(*(record.reads_of(operand) for operand in "DAB"), strict=True)
+    qk, pv = list[dict[str, Read]](), list[dict[str, Read]]()
+    for d, a, b in sorted(triples, key=lambda triple: triple[0].time):
+        assert d.line == a.line == b.line
+        (qk if d.location[..., 1].max() < SLOTS * config.kv_tile else pv).append({"D": d, "A": a, "B": b})
     return qk, pv
 
 
-def _others(qk: list[tuple[Read, Read]], pv: list[tuple[Read, Read]], scores: Read) -> list[Read]:
+def _others(qk: list[dict[str, Read]], pv: list[dict[str, Read]], scores: Read) -> list[Read]:
     """One instruction's D for each accumulator but the scores'."""
-    found = {int(d.location[0, 0, 1]): d for d, _ in [*qk, *pv]}
+    found = {int(one["D"].location[0, 0, 1]): one["D"] for one in [*qk, *pv]}
     return [d for column, d in sorted(found.items()) if column != int(scores.location[0, 0, 1])]
 
 

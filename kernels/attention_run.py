@@ -148,10 +148,16 @@ on 148 CTAs, so fewer CTAs or more rows, such as --seq 256 --ctas 1'
             f"it needs a CTA that goes on to a second Q tile, as another one writes O: {ran}, so fewer CTAs or more "
             "rows, such as --seq 256 --ctas 1"
         )
-    return (
-        f"it needs P and S to lie apart in TMEM (tmem_p0_offset={config.tmem_p0_offset}, where 0 moves nothing) and "
-        "values of S and P that differ"
-    )
+    if config.fault == "o_heads_first":
+        return "it needs two heads and two rows at least, which it exchanges: --heads 2"
+    if config.fault.startswith("rescale"):
+        return "it needs a row whose maximum grows from one KV tile to the next: more keys, such as --kv-seq 512"
+    if config.fault.startswith("p_offset"):
+        return (
+            f"it needs P and S to lie apart in TMEM (tmem_p0_offset={config.tmem_p0_offset}, where 0 moves nothing) and "
+            "values of S and P that differ"
+        )
+    return "it needs elements that differ from those in whose places they are taken"
 
 
 def unnormalized(o: NDArray[Any], lse: NDArray[Any], row_max: NDArray[Any]) -> NDArray[Any]:

@@ -134,7 +134,8 @@ def test_a_wrong_p_offset_reads_words_of_the_tensor_core(fault):
 @pytest.mark.parametrize("head_dim", [64, 128, 256])
 def test_every_declared_handoff_is_proved(head_dim, p, slot):
     made = attention_handoffs(AttentionConfig(head_dim=head_dim, p=p), slot)
-    assert list(made) == ["sQ", "sK", "sV", "tS", {"tmem": "tP", "smem": "sP"}[p], "oRescale", "epilogue", "store"]
+    p_name = {"tmem": "tP", "smem": "sP"}[p]
+    assert list(made) == ["sQ", "sK", "sV", "tS", p_name, "oRescale", "tO", "epilogue", "store"]
     for h in made.values():
         verdict = ll.verify(h)
         assert verdict.proved and verdict.checked == h.tile.size, str(verdict)
@@ -259,6 +260,22 @@ def test_o_is_put_back_where_it_is_declared(run):
             assert (declared["lane"] == d.location[..., 0]).all()
             assert (declared["bit"] == 32 * d.location[..., 1]).all()
     assert rescaled >= ROWS * config.head_dim
+
+
+def test_o_is_taken_where_it_is_declared(run):
+    """Sub-tile after sub-tile, by threads that take its columns in order; the rescaling takes fewer at a time."""
+    config, record = run
+    h = attention_handoffs(config)["tO"]
+    first = SLOTS * config.kv_tile
+    loads = [r for r in record.reads_of("tmem.load") if r.location[..., 1].min() >= first]
+    whole = [load for load in loads if load.location.shape[1] == EPILOGUE_COLUMNS]
+    assert len(whole) == 4 * config.subtiles
+    for load in whole:
+        t, r = np.indices(load.location.shape[:2])
+        declared = h.reader.read.at(m=load.thread - CORRECTION + t, n=int(load.location[0, 0, 1]) - first + r)
+        assert (load.location[..., 0] == declared["lane"]).all() and (load.location[..., 2] == 0).all()
+        assert (32 * load.location[..., 1] == declared["bit"]).all()
+    assert h.reader.owner.first_thread == CORRECTION
 
 
 def test_o_leaves_by_the_declared_sub_tiles(run):

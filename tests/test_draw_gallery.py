@@ -78,18 +78,19 @@ const inPanel = new Set();
 for (const panel of document.querySelectorAll("g[data-cell]")) {
   const size = panel.dataset.cell.split(" ").map(Number);
   const at = panel.transform.baseVal.consolidate().matrix;
-  const label = (text, dy) => {
+  const label = (text, dx, dy) => {
     const box = text.getBBox();
-    const cell = cellOf(box.x + box.width / 2, box.y + dy + box.height / 2, size);
-    add(text.textContent, box, at.e, at.f + dy, [cell[0] + at.e, cell[1] + at.f, cell[2] + at.e, cell[3] + at.f]);
+    const cell = cellOf(box.x + dx + box.width / 2, box.y + dy + box.height / 2, size);
+    add(text.textContent, box, at.e + dx, at.f + dy, [cell[0] + at.e, cell[1] + at.f, cell[2] + at.e, cell[3] + at.f]);
     inPanel.add(text);
   };
   for (const row of panel.querySelectorAll("g > g[id]")) {
-    const dy = row.parentElement.transform.baseVal.consolidate().matrix.f;
-    for (const text of row.children) label(text, dy);
+    const m = row.parentElement.transform.baseVal.consolidate().matrix;
+    for (const text of row.children) label(text, m.e, m.f);
   }
   for (const use of panel.querySelectorAll("use"))
-    for (const text of document.querySelector(use.getAttribute("href")).children) label(text, use.y.baseVal.value);
+    for (const text of document.querySelector(use.getAttribute("href")).children)
+      label(text, use.x.baseVal.value, use.y.baseVal.value);
 }
 for (const text of document.querySelectorAll("text")) if (!inPanel.has(text)) {
   const box = text.getBBox();

@@ -46,7 +46,7 @@ def out_words(body, count=32, block=32, grid=1, shared=2048, **options):
         ("  mov.b32 %r1, %nosuch;", "unknown register %nosuch"),
         ("  mov.b32 %r1, nosuch;", "unknown name 'nosuch'"),
         ("  .blob 3;", "unknown directive"),
-        ("  tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%r1], 32;", "cta_group::2 is not emulated yet"),
+        ("  tcgen05.cp.cta_group::2.128x256b [%r1], %rd1;", "cta_group::2 is not emulated yet"),
         ("  call.uni (%r1), helper, (%r2);", "device functions are not emulated yet"),
     ],
 )

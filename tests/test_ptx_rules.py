@@ -260,8 +260,8 @@ def flipped_descriptor(change):
     """The instruction descriptor with some fields exchanged."""
     decode = tcgen05.instruction_descriptor.__wrapped__
 
-    def flipped(bits, kind, line):
-        return decode(change(bits), kind, line)
+    def flipped(bits, kind, line, pair=False):
+        return decode(change(bits), kind, line, pair)
 
     return flipped
 

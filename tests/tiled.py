@@ -74,6 +74,7 @@ OURS = {
     "L": Layout,
     "S": lambda bits, base, shift, offset, outer: ComposedLayout(Swizzle(bits, base, shift), offset, outer),
     "T": lambda layout, bits=None: layout,
+    "SM": lambda layout, bits: layout,
     "TM": lambda layout, bits: layout,
     "R": lambda shape: Layout(shape),
     "I": lambda shape: ComposedLayout(None, map_leaves(lambda _: 0, shape), make_identity_layout(shape)),
@@ -88,6 +89,7 @@ def fragment(mma: Any, operand: str, shape: Any, bits: int = 32) -> Layout:
 
 
 OURS["fragment"] = fragment
+OURS["fragment_of"] = lambda mma, operand, part: getattr(mma, f"make_fragment_{operand}")(part)
 
 
 def ours(expression: str) -> Answer:

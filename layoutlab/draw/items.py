@@ -47,16 +47,17 @@ WHOLE = Choice()
 """Everything, as its kind is usually drawn."""
 
 
-def with_places(items: Items) -> Items:
-    """The items with what their byte says: row of 128 bytes, bank, 16-byte chunk of the row.
+def with_places(items: Items, space: str = "smem") -> Items:
+    """The items with what their byte says: the bank, which global memory has none of, and the 16-byte chunk of its row.
 
     >>> with_places({"byte": [146]})["chunk"]
     [1]
     """
     at = items["byte"]
+    banks = [b // BANK_BYTES % (ROW_BYTES // BANK_BYTES) for b in at]
     return {
         **items,
-        "bank": [b // BANK_BYTES % (ROW_BYTES // BANK_BYTES) for b in at],
+        **({"bank": banks} if space == "smem" else {}),
         "chunk": [b // CHUNK_BYTES % (ROW_BYTES // CHUNK_BYTES) for b in at],
     }
 

@@ -109,7 +109,17 @@ class HandoffFunction:
         self.settings = Settings.of(function)
         self.__name__ = function.__name__
         self.doc = (function.__doc__ or "").strip()
+        self.general: HandoffFunction = self
         update_wrapper(self, function)
+
+    def in_general(self, function: Callable[..., Handoff]) -> HandoffFunction:
+        """Names the function of which this one has chosen values: where extents are any multiples, say.
+
+        `verify NAME --for-all` is about that one.
+        """
+        self.general = HandoffFunction(function)
+        self.general.__name__, self.general.doc = self.__name__, self.doc
+        return self.general
 
     def __call__(self, *args: Any, **values: Any) -> Handoff:
         if len(args) > len(self.settings.entries):

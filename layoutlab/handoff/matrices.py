@@ -105,7 +105,7 @@ def ldmatrix(storage: Smem, fragment: Owner, *, rows: Any, count: int = 4, trans
     at = storage.places.after(pointed.places)
     op = f"ldmatrix.x{count}"
     given = {"storage": storage, "fragment": fragment, "rows": pointed, "count": count, "trans": trans}
-    how: dict[str, Any] = {"rules": rules, "rows": at, "op": op, "make": ldmatrix, "given": given}
+    how: dict[str, Any] = {"rules": rules, "rows": at, "op": op, "make": ldmatrix, "given": given, "owner": fragment}
     return Reader(storage.tile, read, "the MMA", text, f"modelled: {name}", code, **how)
 
 

@@ -96,9 +96,10 @@ class Program:
 class Decoder:
     """Turns operands into slots and addresses for the instruction handlers."""
 
-    def __init__(self, module: Module, function: Function) -> None:
+    def __init__(self, module: Module, function: Function, clustered: bool = False) -> None:
         self.module = module
         self.function = function
+        self.clustered = clustered  # the address of a shared variable then depends on the CTA
         self.counts = {"pred": 0, "b16": 0, "b32": 0, "b64": 0}
         self.slots: dict[str, tuple[str, int]] = {}
         self.special: dict[str, int] = {}
@@ -121,6 +122,13 @@ class Decoder:
             bank = "b64" if operand.name in _WIDE_SPECIAL else "b32"
             self.special[operand.name] = self._new(bank)
             self.slots[operand.name] = (bank, self.special[operand.name])
+
+    def own_window(self, bank: str, address: int) -> int:
+        """The slot of a shared address that each thread finds in its own CTA's window of the cluster."""
+        name = f"shared {bank} {address}"
+        if name not in self.special:
+            self.special[name] = self._new(bank)
+        return self.special[name]
 
     def temporary(self, bank: str) -> int:
         """A slot that no PTX register has."""
@@ -188,6 +196,8 @@ class Decoder:
             return self.constant(bank, self._immediate(operand, bits))
         if isinstance(operand, Sym):
             space, address = self.address_of(operand)
+            if space == "shared" and self.clustered:
+                return self.own_window(bank, address)
             value = address if bits == 32 or space in ("shared", "local", "param") else self.generic_address(operand)
             return self.constant(bank, value)
         raise self.fail(f"operand {operand} where a value of {bits} bits is meant")
@@ -424,8 +434,8 @@ def masked_region(guard: int, negated: bool, ops: list[Op], weight: int) -> Op:
 
 
 @lru_cache(maxsize=16)
-def decode(module: Module, function: Function) -> Program:
-    """Decode a function of a module; the program holds no state of a run, so it is kept for the next one."""
+def decode(module: Module, function: Function, clustered: bool = False) -> Program:
+    """Decode a function of a module, for clusters of several CTAs or of one; the program holds no state of a run, so it is kept for the next one."""
     import layoutlab.ptx.isa  # noqa: F401  (importing the package declares every opcode)
 
-    return Decoder(module, function).program()
+    return Decoder(module, function, clustered).program()

@@ -48,8 +48,9 @@ def run_in_processes(
     total = geometry.grid[0] * geometry.grid[1] * geometry.grid[2]
     with tempfile.TemporaryDirectory() as folder:
         images = _write_images(memory, Path(folder))
-        pieces = np.array_split(np.arange(total), min(total, jobs * PIECES_PER_JOB))
-        bounds = [(int(p[0]), int(p[-1]) + 1) for p in pieces if len(p)]
+        size = geometry.cluster_ctas
+        pieces = np.array_split(np.arange(total // size), max(1, min(total // size, jobs * PIECES_PER_JOB)))
+        bounds = [(int(p[0]) * size, (int(p[-1]) + 1) * size) for p in pieces if len(p)]
         calls = [
             delayed(_run_piece)(module.text, function.name, geometry, params, images, start, stop, options)
             for start, stop in bounds

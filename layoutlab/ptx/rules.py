@@ -58,6 +58,12 @@ def accumulator_lane(row: Any, m: int) -> Any:
     return row if m == 128 else (row // 16) * 32 + row % 16
 
 
+def paired_accumulator_place(row: Any, column: Any, n: int) -> tuple[Any, Any]:
+    """The (lane, column) of a CTA's 64 accumulator rows of a pair's 128: lanes 64 and up hold the second N / 2."""
+    half = column // (n // 2)
+    return row + 64 * half, column - half * (n // 2)
+
+
 def tmem_operand_word(k: Any, bits: int) -> tuple[Any, Any]:
     """The column and first bit of element k of an A row in TMEM: elements fill a word from its low end."""
     per_word = 32 // bits

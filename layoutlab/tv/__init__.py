@@ -35,6 +35,7 @@ from layoutlab.tv.mma import (
     make_tiled_mma,
 )
 from layoutlab.tv.pairing import check_pair
+from layoutlab.tv.s2t import make_s2t_copy
 from layoutlab.tv.staging import tile_to_mma_shape
 from layoutlab.tv.tmem import make_tmem_copy
 from layoutlab.tv.umma import tcgen05_mma
@@ -55,6 +56,7 @@ __all__ = [
     "make_copy_atom",
     "make_cotiled_copy",
     "make_layout_tv",
+    "make_s2t_copy",
     "make_tiled_copy",
     "make_tiled_copy_A",
     "make_tiled_copy_B",

@@ -34,6 +34,12 @@ def shared_address(d: Decoder, operand: Operand, ins: Instruction, space: str, s
         if high >= SHARED_BASE:
             at = at & WINDOW_MASK
             low, high = span(at)
+        if f.wave.cluster_ctas > 1:
+            cta = f.select(f.cta)
+            _, local = f.wave.locate_all(cta, at, ins.opcode)
+            if space != "shared::cluster":
+                f.wave.locate_own(cta, at, ins.opcode)
+            low, high = span(local)
         f.wave.shared.check_span(low, high + size, ins.opcode)
         return at
 
@@ -42,16 +48,20 @@ def shared_address(d: Decoder, operand: Operand, ins: Instruction, space: str, s
 
 def groups(f: Frame, at: Array, extra: Array | None = None) -> list[tuple[int, int, int, Array | None]]:
     """The distinct (CTA, address, extra) among the executing lanes, with the positions of each (None: all of them)."""
+    if f.wave.cluster_ctas > 1:
+        owners, at = f.wave.locate_all(f.select(f.cta), at, "mbarrier")
+    else:
+        owners = f.select(f.cta)
     flat = at.ravel()
     if len(flat) == 1:
-        only = int(f.select(f.cta).flat[0])
+        only = int(owners.flat[0])
         return [(only, int(flat[0]), 0 if extra is None else int(extra.flat[0]), None)]
     if f.wave.ctas == 1:
         only, least = int(flat[0]), 0 if extra is None else int(extra.flat[0])
         if not np.count_nonzero(flat != only) and (extra is None or not np.count_nonzero(extra != least)):
             return [(0, only, least, None)]
     other = np.zeros_like(flat) if extra is None else extra.ravel()
-    cta = f.select(f.cta).ravel()
+    cta = owners.ravel()
     first = (int(cta[0]), int(flat[0]), int(other[0]))
     if (cta == first[0]).all() and (flat == first[1]).all() and (other == first[2]).all():
         return [(*first, None)]
