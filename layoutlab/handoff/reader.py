@@ -240,7 +240,8 @@ def umma_a_tmem(tile: Tile, *, column: int = 0) -> Reader:
     code = f"ll.umma_a_tmem({tile.name}, column={column})"
     rules = [Rule("Tensor Memory has 512 columns", room)]
     read = Places(tile.extents, ("lane", "bit"), lambda: table, at)
-    return Reader(tile, read, "the MMA", text, "modelled: tcgen05.mma operand A", code, "tmem", lambda: rules)
+    how: dict[str, Any] = {"make": umma_a_tmem, "given": {"tile": tile, "column": column}}
+    return Reader(tile, read, "the MMA", text, "modelled: tcgen05.mma operand A", code, "tmem", lambda: rules, **how)
 
 
 def umma_d(tile: Tile, *, column: int = 0, who: str = "the MMA") -> Reader:
@@ -277,7 +278,8 @@ def umma_d(tile: Tile, *, column: int = 0, who: str = "the MMA") -> Reader:
     code = f"ll.umma_d({tile.name}, column={column})"
     rules = [Rule("Tensor Memory has 512 columns", room)]
     read = Places(tile.extents, ("lane", "bit"), build, at)
-    return Reader(tile, read, who, text, "modelled: tcgen05.mma accumulator D", code, "tmem", lambda: rules)
+    how: dict[str, Any] = {"make": umma_d, "given": {"tile": tile, "column": column, "who": who}}
+    return Reader(tile, read, who, text, "modelled: tcgen05.mma accumulator D", code, "tmem", lambda: rules, **how)
 
 
 def _coded(starts: Starts) -> str:

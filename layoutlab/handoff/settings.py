@@ -15,7 +15,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
@@ -120,6 +120,8 @@ class Settings:
 
     owner: str
     entries: tuple[Setting, ...]
+    function: Callable[..., Any] | None = field(default=None, repr=False, compare=False)
+    """What they are the arguments of."""
 
     @classmethod
     def of(cls, function: Callable[..., Any]) -> Settings:
@@ -131,6 +133,7 @@ class Settings:
                 _setting(p, hints.get(name), function.__name__)
                 for name, p in inspect.signature(function).parameters.items()
             ),
+            function,
         )
 
     def accept(self, values: Mapping[str, Any]) -> dict[str, Any]:
