@@ -48,7 +48,12 @@ from layoutlab.algebra import (
     zipped_divide,
     zipped_product,
 )
+from layoutlab.atoms.matrix import MatrixCopy
+from layoutlab.atoms.mma import MmaAtom
+from layoutlab.atoms.tmem import TmemAtom
+from layoutlab.atoms.tmem_buffers import TmemBuffers
 from layoutlab.cost import wavefronts
+from layoutlab.digits import Map
 from layoutlab.errors import LayoutError
 from layoutlab.handoff import (
     Handoff,
@@ -86,6 +91,8 @@ from layoutlab.handoff import (
     wgmma_a,
     wgmma_c,
 )
+from layoutlab.handoff.core import Case, HandoffFunction
+from layoutlab.handoff.writer import Owner
 from layoutlab.int_tuple import Basis, compatible, congruent, weakly_congruent
 from layoutlab.layout import Layout, make_identity_layout, make_layout
 from layoutlab.swizzle import ComposedLayout, Swizzle
@@ -245,5 +252,7 @@ def _repr_svg_(self: object) -> str | None:
 
 
 _PRINTED = (records.CopyAtom, records.MmaAtom, records.TiledCopy, records.TiledMma, records.Tensor)
-for _kind in (Layout, ComposedLayout, Swizzle, *_PRINTED, Handoff, Verdict):
+_INSTRUCTIONS = (MatrixCopy, MmaAtom, TmemAtom, TmemBuffers, Map)
+_HANDOFFS = (Handoff, Verdict, HandoffFunction, Case, Owner)
+for _kind in (Layout, ComposedLayout, Swizzle, *_PRINTED, *_INSTRUCTIONS, *_HANDOFFS):
     setattr(_kind, "_repr_svg_", _repr_svg_)  # noqa: B010 - what a class of a lower layer cannot know of
