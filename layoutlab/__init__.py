@@ -57,6 +57,7 @@ from layoutlab.digits import Map
 from layoutlab.errors import LayoutError
 from layoutlab.handoff import (
     Handoff,
+    MultipleOf,
     Refuted,
     SmemDescriptor,
     Tile,
@@ -108,6 +109,7 @@ if TYPE_CHECKING:
         assert_same_function,
         assert_vector_width,
     )
+    from layoutlab.theorems import prove
     from layoutlab.tracing import Trace, probe
 
 __all__ = [
@@ -116,6 +118,7 @@ __all__ = [
     "Handoff",
     "Layout",
     "LayoutError",
+    "MultipleOf",
     "Refuted",
     "SmemDescriptor",
     "Swizzle",
@@ -174,6 +177,7 @@ __all__ = [
     "prepend",
     "prepend_ones",
     "probe",
+    "prove",
     "raked_product",
     "rank",
     "recast_layout",
@@ -218,6 +222,7 @@ _LATER = {
     "assert_same_function": "layoutlab.guard.asserts",
     "assert_vector_width": "layoutlab.guard.asserts",
     "probe": "layoutlab.tracing",
+    "prove": "layoutlab.theorems",
 }
 """Names of higher layers, whose modules are imported when the name is first used."""
 
