@@ -47,7 +47,9 @@ class MultipleOf:
         return self.unit if self.least is None else self.least
 
     def __str__(self) -> str:
-        return f"a multiple of {self.unit}" + ("" if self.first == self.unit else ", or 0" if self.first == 0 else f", at least {self.first}")
+        return f"a multiple of {self.unit}" + (
+            "" if self.first == self.unit else ", or 0" if self.first == 0 else f", at least {self.first}"
+        )
 
 
 @dataclass(frozen=True)
@@ -181,7 +183,9 @@ def _setting(parameter: inspect.Parameter, hint: Any, owner: str) -> Setting:
         kind, *notes = get_args(hint)
         multiple = next((note for note in notes if isinstance(note, MultipleOf)), None)
         if multiple is None or kind is not int:
-            raise LayoutError(f"{owner}: the setting {parameter.name} is annotated {hint}: Annotated[int, MultipleOf(64)]")
+            raise LayoutError(
+                f"{owner}: the setting {parameter.name} is annotated {hint}: Annotated[int, MultipleOf(64)]"
+            )
         return Setting(parameter.name, int, (), default, required, multiple)
     kind = hint if hint is not None else type(default)
     if kind not in (int, str, bool, float):

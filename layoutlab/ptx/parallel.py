@@ -2,7 +2,9 @@
 
 Each buffer is copied to a file that every process maps, at the address that the kernel knows; then the
 files are copied back. CTAs of different processes share global memory but not the order of their accesses: a kernel
-whose CTAs wait for each other, or count with atomics, belongs in one process.
+whose CTAs wait for each other, or count with atomics, belongs in one process. Which processes they are is
+joblib's to say: its own by default, those of a dask or ray cluster inside `joblib.parallel_config(backend=...)`, where
+the folder for temporary files must be one that all machines see.
 """
 
 from __future__ import annotations
