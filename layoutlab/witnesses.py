@@ -48,6 +48,7 @@ FACTS: dict[str, dict[str, int]] = {
     "shared-memory wavefronts": {"H200": 2241},
     "P handed over on SM90": {"H200": 254},
     "P's stores on SM90, wavefronts": {"H200": 56},
+    "crosscheck of sP90 and rs_reuse, whole": {"H200": 230},
 }
 """fact -> witness -> cases compared, all of which agree."""
 

@@ -1,5 +1,7 @@
 """Who wrote what each unit of the attention kernel reads: as a replay of its PTX remembers it, as it is declared."""
 
+from typing import get_args, get_type_hints
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -134,7 +136,8 @@ def test_a_wrong_p_offset_reads_words_of_the_tensor_core(fault):
 @pytest.mark.parametrize("head_dim", [64, 128, 256])
 def test_every_declared_handoff_is_proved(head_dim, p, slot):
     made = attention_handoffs(AttentionConfig(head_dim=head_dim, p=p), slot)
-    assert list(made) == ["sQ", "sK", "sV", "tS", {"tmem": "tP", "smem": "sP"}[p], "oRescale", "epilogue", "store"]
+    p_name = {"tmem": "tP", "smem": "sP"}[p]
+    assert list(made) == ["sQ", "sK", "sV", "tS", p_name, "oRescale", "tO", "epilogue", "store"]
     for h in made.values():
         verdict = ll.verify(h)
         assert verdict.proved and verdict.checked == h.tile.size, str(verdict)
@@ -261,6 +264,22 @@ def test_o_is_put_back_where_it_is_declared(run):
     assert rescaled >= ROWS * config.head_dim
 
 
+def test_o_is_taken_where_it_is_declared(run):
+    """Sub-tile after sub-tile, by threads that take its columns in order; the rescaling takes fewer at a time."""
+    config, record = run
+    h = attention_handoffs(config)["tO"]
+    first = SLOTS * config.kv_tile
+    loads = [r for r in record.reads_of("tmem.load") if r.location[..., 1].min() >= first]
+    whole = [load for load in loads if load.location.shape[1] == EPILOGUE_COLUMNS]
+    assert len(whole) == 4 * config.subtiles
+    for load in whole:
+        t, r = np.indices(load.location.shape[:2])
+        declared = h.reader.read.at(m=load.thread - CORRECTION + t, n=int(load.location[0, 0, 1]) - first + r)
+        assert (load.location[..., 0] == declared["lane"]).all() and (load.location[..., 2] == 0).all()
+        assert (32 * load.location[..., 1] == declared["bit"]).all()
+    assert h.reader.owner.first_thread == CORRECTION
+
+
 def test_o_leaves_by_the_declared_sub_tiles(run):
     config, record = run
     h = attention_handoffs(config)["epilogue"]
@@ -287,3 +306,23 @@ def test_a_planted_fault_is_refuted_and_read_as_declared(fault):
     (found,) = in_steps([a for a, _ in pv], config.kv_tile // 16)
     assert (found[..., 0] == read_by(h)["lane"]).all()
     assert (32 * found[..., 1] + found[..., 2] == read_by(h)["bit"]).all()
+
+
+FAULTS = [
+    fault for fault in get_args(get_type_hints(AttentionConfig)["fault"]) if fault not in ("none", "early_release")
+]
+ABOUT = {"q": "sQ", "k": "sK", "v": "sV", "p": "tP", "rescale": "oRescale", "epilogue": "epilogue"}
+
+
+@pytest.mark.parametrize("head_dim", [64, 128, 256])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_makes_its_own_handoff_wrong_and_no_other(fault, head_dim):
+    try:
+        config = AttentionConfig(head_dim=head_dim, fault=fault)
+    except ll.LayoutError as refused:
+        assert (fault, head_dim) in {("q_steps", 64), ("k_steps", 64), ("rescale_shifted", 256)}
+        assert f"fault={fault}" in str(refused)
+        return
+    wrong = [name for name, h in attention_handoffs(config, 1).items() if ll.verify(h).verdict != "proved"]
+    own = {"o_unswizzled": "epilogue", "o_heads_first": "store"}.get(fault) or ABOUT[fault.split("_")[0]]
+    assert wrong == [own]

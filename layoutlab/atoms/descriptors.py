@@ -25,6 +25,7 @@ from operator import index
 from typing import TYPE_CHECKING, Literal
 
 from layoutlab.errors import LayoutError
+from layoutlab.symbol import Sym, at_most
 
 if TYPE_CHECKING:
     import numpy as np
@@ -99,7 +100,8 @@ class SmemDescriptor:
         if self.swizzle not in _PATTERNS or isinstance(self.swizzle, bool):
             raise LayoutError(f'swizzle is {self.swizzle!r}: a descriptor has 0, 32, 64, 128 (bytes) or "128_32b"')
         for name in ("start", "lbo", "sbo", "base_offset"):
-            object.__setattr__(self, name, index(getattr(self, name)))
+            value = getattr(self, name)
+            object.__setattr__(self, name, value if isinstance(value, Sym) else index(value))
         for name in ("start", "lbo", "sbo"):
             value = getattr(self, name)
             if value % CORE_BYTES:
@@ -107,7 +109,9 @@ class SmemDescriptor:
                     f"{name} is {value} bytes: the field holds bytes >> 4, so only multiples of 16; "
                     f"{value // CORE_BYTES * CORE_BYTES} or {(value // CORE_BYTES + 1) * CORE_BYTES} could be encoded"
                 )
-            if not 0 <= value < FIELD_LIMIT:
+            if value < 0 or not at_most(
+                value, FIELD_LIMIT - CORE_BYTES, f"a descriptor's {name} has 14 bits of 16 bytes"
+            ):
                 raise LayoutError(f"{name} is {value} bytes: the field has 14 bits of 16-byte units, 0 to 262128 bytes")
         if not 0 <= self.base_offset < 8:
             raise LayoutError(f"base_offset is {self.base_offset}: the field has 3 bits, 0 to 7 (rows of 128 bytes)")

@@ -10,7 +10,9 @@ from layoutlab.atoms.operand import K_BYTES
 from layoutlab.errors import LayoutError
 from layoutlab.handoff import Handoff, Tile, smem, tma_load, umma_a, umma_b
 from layoutlab.handoff.operand import SmemOperand
+from layoutlab.layout import Layout
 from layoutlab.swizzle import ComposedLayout
+from layoutlab.symbol import at_most
 
 DType = Literal["bf16", "f16", "e4m3", "e5m2"]
 TmaSwizzle = Literal["matching", "none", "32", "64", "128"]
@@ -32,8 +34,10 @@ class Planted:
     read_major: Major | None = None  # the operand's own
 
 
-def loaded(tile: Tile, *, major: Major, base: int, valid: tuple[str, int], planted: Planted, slot: int = 0) -> Handoff:
-    """The handoff of one stage; `valid` says along which coordinate the tensor ends, and where.
+def loaded(
+    tile: Tile, *, major: Major, base: int, valid: tuple[str, int] | None, planted: Planted, slot: int = 0
+) -> Handoff:
+    """The handoff of one stage; `valid` says along which coordinate the tensor ends, and where, if it does.
 
     >>> from layoutlab.handoff import verify
     >>> Q = Tile("Q", m=128, k=64, bits=16)
@@ -43,11 +47,11 @@ def loaded(tile: Tile, *, major: Major, base: int, valid: tuple[str, int], plant
     False
     """
     (row, rows), (k, ks) = tile.extents.items()
-    if valid[1] < 1:
+    if valid and valid[1] < 1:
         raise LayoutError(f"seq={valid[1]}: a TMA tensor has an extent of at least 1, and {tile.name}'s is seq")
     operand = SmemOperand(rows, ks, tile.bits, major)
     start = base + slot * operand.bytes
-    if start + operand.bytes > SHARED_LIMIT:
+    if not at_most(start + operand.bytes, SHARED_LIMIT, f"shared memory has {SHARED_LIMIT} bytes"):
         raise LayoutError(
             f"{tile} would end at byte {start + operand.bytes - 1}, "
             f"and a block has {SHARED_LIMIT} bytes of shared memory"
@@ -59,11 +63,9 @@ def loaded(tile: Tile, *, major: Major, base: int, valid: tuple[str, int], plant
         storage,
         box={inner: width, outer: height},
         swizzle=operand.swizzle_bytes if planted.tma_swizzle == "matching" else SWIZZLES[planted.tma_swizzle],
-        tensor={} if valid[1] >= tile.extents[valid[0]] else dict((valid,)),
+        tensor=dict((valid,)) if valid and valid[1] < tile.extents[valid[0]] else {},
     )
-    starts = (
-        [K_BYTES * i for i in range(len(operand.starts_bytes))] if planted.k_step != "right" else operand.starts_bytes
-    )
+    starts = Layout(operand.starts.size(), K_BYTES) if planted.k_step != "right" else operand.starts
     reader = (umma_a if row == "m" else umma_b)(
         _descriptor(operand, start, planted.descriptor), tile, starts_bytes=starts, major=planted.read_major or major
     )

@@ -17,9 +17,16 @@ The file runs in a process of its own, as a script or by one of its callables, a
 CuTe DSL is watched; no GPU is needed. By default a compile stops after tracing (--compile goes on to the end), so what
 the script does with the compiled kernel may fail: that is reported, and what was traced is judged.
 
+With --replay, each kernel that the file calls (or else compiles from tensors that have memory) runs in the replay
+machine on the file's own CPU tensors, and the table comes from that run: who wrote each byte that was read, and where
+each operand's elements came from, whatever pointer arithmetic led there. A byte that nobody wrote is refuted, and so
+is a writer that depends on how late started work is done. Keep the problem small: a CPU runs some hundred thousand
+instructions a second.
+
 examples:
   layoutlab trace my_kernel.py:compile_it --set head_dim=64 -o handoffs.svg
   layoutlab trace bench.py --allow unsupported -- --seqlen 1024
+  layoutlab trace my_kernel.py --replay
   layoutlab trace my_kernel.py --save now.json; layoutlab diff before.json now.json
 
 exit status: 0 all proved, 1 one refuted, 2 usage or internal error, 3 one undecided or unsupported, or nothing traced
@@ -43,6 +50,9 @@ def add(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     parser.add_argument(
         "--compile", action="store_true", help="compile to the end, not only until the layouts are known"
     )
+    parser.add_argument(
+        "--replay", action="store_true", help="run what the file calls, and take the table from the run"
+    )
     parser.add_argument("--allow", choices=["unsupported"], help="what is unsupported does not fail")
     parser.add_argument("--names", action="store_true", help="list every layout that was recorded, by name")
     parser.add_argument("--save", metavar="FILE.json", help="write the trace, for `diff` or to judge it again")
@@ -52,10 +62,10 @@ def add(subparsers: _SubParsersAction[ArgumentParser]) -> None:
 
 def run(args: Namespace) -> int:
     """Traces, judges, prints."""
-    from layoutlab.tracing.judge import counts, judge, table
+    from layoutlab.tracing.judge import counts, table
 
     trace, ended = _obtained(args)
-    rows = judge(trace)
+    rows = trace.rows()
     found = counts(rows)
     if args.save:
         Path(args.save).write_text(trace.text(), encoding="utf-8")
@@ -116,12 +126,15 @@ def _obtained(args: Namespace) -> tuple[Any, str]:
             "layoutlab.tracing.run",
             args.target,
             str(out),
+            *(["--replay"] if args.replay else []),
             *settings,
             "--",
             *args.arguments,
         ]
         environment = {"CUTE_DSL_ARCH": args.arch, **os.environ}
-        environment["CUTE_DSL_DRYRUN"] = "0" if args.compile else "1"
+        environment["CUTE_DSL_DRYRUN"] = "0" if args.compile or args.replay else "1"
+        if args.replay:
+            environment |= {"CUTE_DSL_KEEP": "ptx", "CUTE_DSL_DUMP_DIR": folder, "CUTE_DSL_LINEINFO": "1"}
         environment["CUTE_DSL_DISABLE_FILE_CACHING"] = "1"
         done = subprocess.run(command, env=environment, stdout=2)  # standard output is for the answer
         if not out.exists():

@@ -76,12 +76,18 @@ def capture(compiled: Any, *args: Any, **kwargs: Any) -> Captured:
     The arguments are those that calling `compiled` would take; their memory is neither read nor written here. Raises
     `LayoutError` when the PTX was not kept or when the host code reports an error.
     """
-    module = parse_module(ptx_of(compiled))
-    recorder = _Recorder(module)
     # The second part owns the memory that the packed pointers lead to: it must live until the call has returned.
     packed, owners = compiled.generate_execution_args(*args, **kwargs)
-    _run_host_code(compiled, packed, recorder)
+    captured = capture_packed(compiled, packed)
     del owners
+    return captured
+
+
+def capture_packed(compiled: Any, packed: list[Any]) -> Captured:
+    """`capture` with arguments that are packed already, as `compiled.generate_execution_args` packs them."""
+    module = parse_module(ptx_of(compiled))
+    recorder = _Recorder(module)
+    _run_host_code(compiled, packed, recorder)
     if not recorder.launches:
         raise LayoutError("the host code returned without a launch: nothing to replay")
     return Captured(module, tuple(recorder.launches))

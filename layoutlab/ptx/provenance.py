@@ -17,6 +17,8 @@ from layoutlab.ptx.parse import Instruction
 
 Array = NDArray[Any]
 
+TMEM_COLUMNS = 512
+
 
 @dataclass(frozen=True)
 class Writer:
@@ -40,6 +42,9 @@ class Read:
     `space` is "shared" (then `location` holds byte addresses), "tmem" (`location[..., 0]` lanes, `[..., 1]` columns and
     `[..., 2]` bits within the word) or "global". `location` is indexed by the operand's coordinate: (m, k) for A,
     (n, k) for B, (m, n) for D, the box coordinate, slowest first, for TMA.
+
+    Of TMA's boxes `elsewhere` is the other side: the address in global memory of each element, in the same order, -1
+    for one that lies outside of the tensor.
     """
 
     operand: str
@@ -51,6 +56,9 @@ class Read:
     time: int
     location: Array
     writers: Array | None = None
+    elsewhere: Array | None = None
+    origin: tuple[int, ...] = ()
+    """The coordinate in its tensor of a TMA box's first element, slowest dimension first."""
 
 
 @dataclass
@@ -74,6 +82,9 @@ class Provenance:
     events: list[tuple[int, Instruction]] = field(default_factory=list)
     reads: list[Read] = field(default_factory=list)
     stores: list[Store] = field(default_factory=list)
+    loads: list[Load] = field(default_factory=list)
+    global_loads: list[GlobalLoad] = field(default_factory=list)
+    tmem_stores: list[TmemStore] = field(default_factory=list)
     snapshots: dict[int, Snapshot] = field(default_factory=dict)
     first_cta: int = 0
     time: int = 0
@@ -95,8 +106,12 @@ class Provenance:
 
     # -- writes -------------------------------------------------------------------------------------------------
 
-    def shared_store(self, ins: Instruction, at: Array, threads: Array, data: Array) -> None:
-        """A row of bytes from each flat shared index in `at`, written by the thread beside it."""
+    def shared_store(self, ins: Instruction, at: Array, threads: Array, data: Array,
+                     source: Array | None = None) -> None:  # fmt: skip
+        """A row of bytes from each flat shared index in `at`, written by the thread beside it.
+
+        `source` is the global address that each row was copied from, where it was.
+        """
         event, width = self.event(ins), data.shape[-1]
         spread = at.reshape(-1, 1) + np.arange(width)
         self.shared_event[spread] = event
@@ -104,7 +119,7 @@ class Provenance:
         self.shared_place[spread] = np.arange(width)
         cta, address = np.divmod(at.reshape(-1), self.stride)
         self.stores.append(Store("shared", ins.line, ins.opcode, self.time, width, cta + self.first_cta,
-                                 threads.reshape(-1).copy(), address, data.copy()))  # fmt: skip
+                                 threads.reshape(-1).copy(), address, data.copy(), event, source))  # fmt: skip
 
     def shared_fill(self, ins: Instruction, at: Array) -> None:
         """Bytes at flat shared indices, written by an asynchronous unit."""
@@ -112,21 +127,49 @@ class Provenance:
         self.shared_thread[at] = -1
         self.shared_place[at] = 0
 
-    def tmem_store(self, ins: Instruction, cta: Array, lane: Array, column: Array, threads: Array) -> None:
-        """Words of TMEM written by threads (`threads` -1: by the tensor core)."""
+    def tmem_store(
+        self, ins: Instruction, cta: Array, lane: Array, column: Array, threads: Array, words: Array | None = None
+    ) -> None:
+        """Words of TMEM written by threads (`threads` -1: by the tensor core); of a thread's store with its words."""
         event = self.event(ins)
         self.tmem_event[cta, lane, column] = event
         self.tmem_thread[cta, lane, column] = threads
+        if words is not None:
+            every = (cta + self.first_cta, lane * TMEM_COLUMNS + column, threads, words)
+            owner, address, thread, data = (np.broadcast_to(x, words.shape).flatten() for x in every)
+            held = data.view(np.uint8).reshape(-1, 4)
+            self.stores.append(Store("tmem", ins.line, ins.opcode, self.time, 4, owner, thread, address, held))
+        if np.ndim(threads):
+            lane, column = np.broadcast_arrays(lane, column)
+            self.tmem_stores.append(TmemStore(event, ins.line, self.time, lane, column, np.asarray(threads)))
+
+    def global_load(self, ins: Instruction, cta: Array, threads: Array, at: Array) -> None:
+        """A load by threads from global memory: where each of them began to read."""
+        self.time += 1
+        cta = np.broadcast_to(cta, at.shape) + self.first_cta
+        thread = np.broadcast_to(threads, at.shape)
+        self.global_loads.append(GlobalLoad(ins.line, self.time, cta.ravel(), thread.ravel(), at.ravel().copy()))
 
     # -- reads --------------------------------------------------------------------------------------------------
 
     def read(
         self, operand: str, space: str, cta: int, thread: int, ins: Instruction, location: Array,
-        writers: Array | None = None,
+        writers: Array | None = None, elsewhere: Array | None = None, origin: tuple[int, ...] = (),
     ) -> None:  # fmt: skip
         self.time += 1
+        cta += self.first_cta
         self.reads.append(
-            Read(operand, space, cta + self.first_cta, thread, ins.line, ins.opcode, self.time, location, writers)
+            Read(operand, space, cta, thread, ins.line, ins.opcode, self.time, location, writers, elsewhere, origin)
+        )
+
+    def shared_load(self, ins: Instruction, at: Array, threads: Array, width: int) -> None:
+        """A row of bytes from each flat shared index in `at`, read by the thread beside it."""
+        self.time += 1
+        spread = at[:, None] + np.arange(width)
+        writers = np.stack([self.shared_event[spread], self.shared_thread[spread].astype(np.int32)], axis=-1)
+        cta, address = np.divmod(at, self.stride)
+        self.loads.append(
+            Load(ins.line, ins.opcode, self.time, width, cta + self.first_cta, threads.copy(), address, writers)
         )
 
     def shared_writers(self, cta: int, address: Array) -> Array:
@@ -182,6 +225,7 @@ class Provenance:
 class Store:
     """One executed store: for each thread its CTA, number in the CTA and byte address; `width` bytes each.
 
+    In TMEM a thread's registers follow each other as entries of their own, and `address` is lane * 512 + column.
     `data[i]` are the bytes that thread i wrote, also where another thread's overwrote them in the same instruction.
     """
 
@@ -194,3 +238,46 @@ class Store:
     thread: Array
     address: Array
     data: Array
+    event: int = 0
+    source: Array | None = None
+    """Of a copy the global address that each thread's bytes came from, -1 where it wrote zeros instead."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """One executed load of shared memory by threads (ld.shared, ldmatrix): `width` bytes each from `address` on.
+
+    `writers[i, b]` is the event, and the thread, that had written byte b of what thread i read.
+    """
+
+    line: int
+    opcode: str
+    time: int
+    width: int
+    cta: Array
+    thread: Array
+    address: Array
+    writers: Array
+
+
+@dataclass(frozen=True)
+class GlobalLoad:
+    """One executed load from global memory: of each thread the first address."""
+
+    line: int
+    time: int
+    cta: Array
+    thread: Array
+    address: Array
+
+
+@dataclass(frozen=True)
+class TmemStore:
+    """One executed tcgen05.st: of [register, row of 32 threads, lane] the TMEM lane and column, and the thread."""
+
+    event: int
+    line: int
+    time: int
+    lane: Array
+    column: Array
+    thread: Array

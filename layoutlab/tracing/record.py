@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 class Access:
     """One use of a buffer: `role` is "writes", "reads" or "partitions"; `kind` "copy", "tma", "mma A", ...
 
-    `tensor` is what was given, as printed, `view` the tensor it was cut from, `whole` the one that an MMA took
-    its part of; `root` and `offset_bits` say where that
-    lies; `texts` holds the layouts of who uses it (tv, tiler, by, op).
+    `tensor` is what was given, as printed, `view` the tensor it was cut from, `whole` the one that an MMA took its part
+    of; `root` and `offset_bits` say where that lies, `sliced_bits` how far into it a slice starts; `texts` holds the
+    layouts of who uses it (tv, tiler, by, op).
     """
 
     role: str
@@ -40,6 +40,7 @@ class Access:
     function: str
     place: str
     whole: str = ""
+    sliced_bits: int = 0
 
     @property
     def who(self) -> str:
@@ -53,7 +54,8 @@ class Trace:
     """`accesses` in order, `names` (function, name) -> the texts that it had, `failures` what could not be recorded.
 
     `tma` has, for each type of TMA atom, the shared-memory layouts that such atoms were made with; `brought`
-    says by which accesses (loads from Tensor Memory) the registers were filled that an access stores.
+    says by which accesses (loads from Tensor Memory) the registers were filled that an access stores. `replayed` is the
+    table of the kernels that were run, and None where none was asked to be.
     """
 
     source: str = ""
@@ -62,6 +64,7 @@ class Trace:
     failures: list[str] = field(default_factory=list)
     tma: dict[str, list[str]] = field(default_factory=dict)
     brought: dict[int, list[int]] = field(default_factory=dict)
+    replayed: list[dict[str, Any]] | None = None
 
     def note(self, function: str, name: str, text: str) -> None:
         """Keeps a text under a name; the same one once."""
@@ -100,7 +103,7 @@ class Trace:
             "failures": self.failures,
             "tma": self.tma,
             "brought": [[store, loads] for store, loads in self.brought.items()],
-        }
+        } | ({} if self.replayed is None else {"replayed": self.replayed})
 
     @classmethod
     def read(cls, value: Mapping[str, Any]) -> Trace:
@@ -110,14 +113,23 @@ class Trace:
         accesses = [Access(**{**a, "via": tuple(a["via"])}) for a in value["accesses"]]
         names = {(f, n): texts for f, n, texts in value["names"]}
         return cls(
-            value["source"], accesses, names, list(value["failures"]), dict(value["tma"]), dict(value["brought"])
-        )
+            value["source"], accesses, names, list(value["failures"]), dict(value["tma"]), dict(value["brought"]),
+            value.get("replayed"),
+        )  # fmt: skip
 
     def rows(self) -> list[Row]:
-        """The table: each buffer's writer and reader, with the verdict and its reason."""
+        """The table: each buffer's writer and reader, with the verdict and its reason; of a run where one was made."""
         from layoutlab.tracing.judge import judge
 
-        return judge(self)
+        rows = judge(self)
+        if self.replayed is None:
+            return rows
+        from layoutlab.tracing.table import read_rows
+
+        seen = read_rows(self.replayed)
+        told = "\n".join(row.why for row in seen)
+        lost = [row for row in rows if row.verdict == "refuted" and f"{row.writer} -> {row.reader}" not in told]
+        return seen + lost
 
     def table(self) -> str:
         """The table as text."""

@@ -16,7 +16,8 @@ import sysconfig
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from types import FrameType
+from functools import lru_cache
+from types import FrameType, ModuleType
 from typing import Any
 
 from layoutlab.tracing.pointers import Pointers, raw_value, same, tensor_text
@@ -55,6 +56,7 @@ class _Recorder:
         self.wrapped: list[tuple[Any, str, Any]] = []
         self.own = _folders_of_others()
         self.user: dict[str, bool] = {}
+        self.used: dict[int, set[str]] = {}
 
     # -- wrapping -----------------------------------------------------------------------------------------------------
 
@@ -81,12 +83,35 @@ class _Recorder:
         for module in (cute, algorithm):
             self._after(module, "copy", self._copied, slice(1, 3))
             self._after(module, "autovec_copy", self._copied, slice(0, 2))
+            self._after(module, "gemm", self._multiplied, slice(0, 3))
+        self._method(atom.MmaAtom, "make_fragment_C", self._accumulator)
         self._after(importlib.import_module("cutlass.cute.tensor")._Tensor, "store", self._stored, slice(0, 2))
+        if importlib.util.find_spec("cutlass.block") is not None:
+            self._after(importlib.import_module("cutlass.block"), "block_copy", self._block, slice(0, 3))
 
     def unwrap(self) -> None:
-        """Puts the DSL's own functions back."""
+        """Puts the DSL's own functions back, and forgets the roles that partitions have by name but not by use."""
+        for number, roles in self.used.items():
+            access = self.trace.accesses[number]
+            if access.role not in roles:
+                self.trace.accesses[number] = replace(access, role="partitions")
         for owner, name, real in reversed(self.wrapped):
             setattr(owner, name, real)
+
+    def _put(self, owner: Any, name: str, real: Any, wrapper: Any) -> None:
+        """Puts a wrapper in a function's place, also where a module has imported the function by its name.
+
+        The wrapper poses as the DSL's own: so the compiler takes the line of whoever calls it for the source line.
+        """
+        wrapper.__code__ = wrapper.__code__.replace(co_filename=os.path.join(self.own[0], "layoutlab_watches.py"))
+        places = [(owner, name)]
+        if isinstance(owner, ModuleType):
+            for module in list(sys.modules.values()):
+                if isinstance(module, ModuleType):
+                    places += [(module, key) for key, value in list(vars(module).items()) if value is real]
+        for place, key in dict.fromkeys(places):
+            self.wrapped.append((place, key, real))
+            setattr(place, key, wrapper)
 
     def _method(self, owner: Any, name: str, told: Callable[..., None]) -> None:
         real = getattr(owner, name)
@@ -96,8 +121,7 @@ class _Recorder:
             self._tell(told, sys._getframe(1), name, this, tensor, result)
             return result
 
-        self.wrapped.append((owner, name, real))
-        setattr(owner, name, wrapper)
+        self._put(owner, name, real, wrapper)
 
     def _function(self, owner: Any, name: str, told: Callable[..., None]) -> None:
         real = getattr(owner, name)
@@ -107,8 +131,7 @@ class _Recorder:
             self._tell(told, sys._getframe(1), name, atom, smem, result)
             return result
 
-        self.wrapped.append((owner, name, real))
-        setattr(owner, name, wrapper)
+        self._put(owner, name, real, wrapper)
 
     def _after(self, owner: Any, name: str, told: Callable[..., None], what: slice) -> None:
         """Tells about a call's positional arguments after it."""
@@ -120,8 +143,7 @@ class _Recorder:
                 self._tell(told, sys._getframe(1), name, *args[what])
             return result
 
-        self.wrapped.append((owner, name, real))
-        setattr(owner, name, wrapper)
+        self._put(owner, name, real, wrapper)
 
     def _copied(self, frame: FrameType, name: str, source: Any, target: Any) -> None:
         spaces = _space(source), _space(target)
@@ -142,7 +164,10 @@ class _Recorder:
     def _also(self, frame: FrameType, role: str, name: str, tensor: Any) -> None:
         """A partition used the other way round than its name says: threads read what they themselves wrote."""
         number = self.registers.access_of(tensor)
-        if number is None or self.trace.accesses[number].role == role:
+        if number is None:
+            return
+        self.used.setdefault(number, set()).add(role)
+        if self.trace.accesses[number].role == role:
             return
         access = self.trace.accesses[number]
         texts = {**access.texts, "tv": access.texts.get("registers", access.texts["tv"])}
@@ -166,8 +191,7 @@ class _Recorder:
             self._tell(self._made, sys._getframe(1), name, result[0] if isinstance(result, tuple) else result, layout)
             return result
 
-        self.wrapped.append((owner, name, real))
-        setattr(owner, name, wrapper)
+        self._put(owner, name, real, wrapper)
 
     def _made(self, frame: FrameType, name: str, atom: Any, layout: Any) -> None:
         texts = self.trace.tma.setdefault(_atom_type(getattr(atom, "atom", atom)), [])
@@ -199,7 +223,7 @@ class _Recorder:
             tensor,
             result,
             tv=_text(tv),
-            registers=_text(copy.layout_dst_tv_tiled),
+            registers=_text(copy.layout_dst_tv_tiled if role == "reads" else copy.layout_src_tv_tiled),
             tiler=_text(copy.tiler_mn),
             by=_text(copy),
             op=_text(getattr(copy, "op", "")),
@@ -215,15 +239,34 @@ class _Recorder:
                 op=_text(getattr(mma, "op", "")), result_layout=_text(getattr(result, "layout", "")),
             )  # fmt: skip
 
+    def _accumulator(self, frame: FrameType, name: str, mma: Any, tensor: Any, result: Any) -> None:
+        if _is_tensor(result) and _space(result) == "tmem":
+            self._access(frame, "writes", "mma D", name, mma, result, result, by=_text(mma))
+
+    def _multiplied(self, frame: FrameType, name: str, mma: Any, d: Any, a: Any) -> None:
+        """A product writes its accumulator, and may read operand A where it lies in Tensor Memory too."""
+        for role, kind, tensor in (("writes", "mma D", d), ("reads", "mma A", a)):
+            if _is_tensor(tensor) and _space(tensor) == "tmem":
+                self._access(frame, role, kind, name, mma, tensor, tensor, by=_text(mma))
+
     def _operand(self, frame: FrameType, name: str, mma: Any, tensor: Any, result: Any) -> None:
         self._access(frame, "partitions", f"mma {name[-1]}", name, mma, tensor, result, by=_text(mma))
 
     def _tma(self, frame: FrameType, name: str, atom: Any, tensor: Any, result: Any) -> None:
+        if frame.f_code.co_filename.startswith(self.own[0]):
+            return  # a copy of whole tiles, which is told of by itself
         kind = type(getattr(atom, "op", None)).__name__
         role = "writes" if "G2S" in kind else "reads" if "S2G" in kind or "Reduce" in kind else "partitions"
         smem = result[0] if isinstance(result, tuple) else result
         self._access(frame, role, "tma", name, atom, tensor, smem, by=_text(atom), op=_text(getattr(atom, "op", "")),
                      tiler=_atom_type(atom))  # fmt: skip
+
+    def _block(self, frame: FrameType, name: str, atom: Any, source: Any, target: Any) -> None:
+        """A copy of whole tiles, which the DSL partitions itself: by TMA, to or from shared memory."""
+        role, tensor = ("writes", target) if _space(target) == "smem" else ("reads", source)
+        if _is_tma(atom):
+            self._access(frame, role, "tma", name, atom, tensor, tensor, by=_text(atom),
+                         op=_text(getattr(atom, "op", "")), tiler=_atom_type(getattr(atom, "atom", atom)))  # fmt: skip
 
     def _access(
         self, frame: FrameType, role: str, kind: str, call: str, actor: Any, tensor: Any, result: Any, **texts: str
@@ -248,6 +291,7 @@ class _Recorder:
                 offset_bits=place.offset_bits,
                 via=place.via,
                 whole=place.whole,
+                sliced_bits=place.sliced_bits,
                 why=place.why,
                 view=place.view or text,
                 texts=dict(texts),
@@ -277,6 +321,7 @@ class _Recorder:
             sys.setprofile(self.returned)
 
 
+@lru_cache(maxsize=1)
 def _folders_of_others() -> tuple[str, ...]:
     """Where functions live that are nobody's kernels: the DSL, Python, and layoutlab itself."""
     spec = importlib.util.find_spec("cutlass")
@@ -306,6 +351,10 @@ def _text(thing: Any) -> str:
         return f"<not printed: {type(error).__name__}>"
 
 
+def _is_tma(atom: Any) -> bool:
+    return "tma" in _atom_type(getattr(atom, "atom", atom))
+
+
 def _atom_type(atom: Any) -> str:
     """The compiler's type of an atom, which says a TMA copy's box."""
     return _text(getattr(getattr(getattr(atom, "_trait", None), "value", None), "type", ""))
@@ -328,6 +377,9 @@ def _name_of(frame: FrameType, thing: Any, chain: Sequence[Any] = ()) -> str:
     A tensor without a name of its own is called by the nearest one that it was made from.
     """
     found, at = "", frame
+    own = _folders_of_others()[:1]
+    while at.f_back is not None and at.f_code.co_filename.startswith(own):
+        at = at.f_back  # the DSL's own functions call each other: their names are nobody's
     for _ in range(_CALLERS):
         nearest = len(chain)
         for name, value in list(at.f_locals.items()):

@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import runpy
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from layoutlab.errors import LayoutError
 from layoutlab.tracing.record import Trace
-
-MULTIPROCESSORS = 132
-"""What a kernel is told where there is no device to ask."""
+from layoutlab.tracing.stand_in import stand_in_for_a_device
 
 
 @dataclass(frozen=True)
@@ -25,30 +24,72 @@ class Run:
     ended: str = ""
 
 
-def traced(target: str, arguments: Sequence[str] = (), settings: Mapping[str, str] | None = None) -> Run:
-    """Runs FILE.py, as a script with arguments, or FILE.py:callable, with settings as its keyword arguments."""
+def traced(
+    target: str, arguments: Sequence[str] = (), settings: Mapping[str, str] | None = None, replay: bool = False
+) -> Run:
+    """Runs FILE.py, as a script with arguments, or FILE.py:callable, with settings as its keyword arguments.
+
+    With `replay` the kernels that it calls run in the machine, and the trace has the table of what they did.
+    """
     from layoutlab.tracing import trace
 
     path, _, name = target.partition(".py:") if ".py:" in target else (target, "", "")
     file = Path(f"{path}.py" if name else path)
     if not file.is_file():
         raise LayoutError(f"there is no file {file}")
-    _stand_in_for_a_device()
+    stand_in_for_a_device()
     sys.argv = [str(file), *arguments]
     sys.path.insert(0, str(file.resolve().parent))
     with trace(target) as found:
-        try:
-            if name:
-                _called(runpy.run_path(str(file), run_name="layoutlab_traced"), name, file, settings or {})
-            else:
-                runpy.run_path(str(file), run_name="__main__")
-        except SystemExit as error:
-            return Run(found, "" if not error.code else f"the script ended with exit status {error.code}")
-        except LayoutError:
-            raise
-        except Exception as error:
-            return Run(found, f"the script ended with {type(error).__name__}: {str(error).strip().splitlines()[:1]}")
-    return Run(found)
+        if not replay:
+            return Run(found, _run(file, name, settings or {}))
+        with _replaying(found):
+            return Run(found, _run(file, name, settings or {}))
+
+
+def _run(file: Path, name: str, settings: Mapping[str, str]) -> str:
+    """How the file's run ended, where that was not well."""
+    try:
+        if name:
+            _called(runpy.run_path(str(file), run_name="layoutlab_traced"), name, file, settings)
+        else:
+            runpy.run_path(str(file), run_name="__main__")
+    except SystemExit as error:
+        return "" if not error.code else f"the script ended with exit status {error.code}"
+    except LayoutError:
+        raise
+    except Exception as error:
+        said = _plain(str(error))
+        return f"the script ended with {type(error).__name__}{f': {said}' if said else ''}"
+    return ""
+
+
+def _plain(text: str) -> str:
+    """The first line of an error that says something, without colours."""
+    import re
+
+    lines = (re.sub(r"\x1b\[[0-9;]*m", "", line).strip() for line in text.splitlines())
+    return next(filter(None, lines), "")
+
+
+@contextmanager
+def _replaying(found: Trace) -> Iterator[None]:
+    """Fills the trace's table of replayed kernels from the calls that are made inside."""
+    from layoutlab.tracing.calls import Calls, Ran, intercepted
+    from layoutlab.tracing.judge import Row, judge
+    from layoutlab.tracing.replayed import rows_of
+    from layoutlab.tracing.table import told
+
+    table = found.replayed = list[dict[str, Any]]()
+
+    def on_launch(ran: Ran) -> None:
+        table.extend(row for row in told(rows_of(ran, found, judge(found))) if row not in table)
+
+    calls = Calls(on_launch)
+    with intercepted(calls):
+        yield
+        calls.run_what_was_not_called()
+    table += told(Row("-", "-", "-", "unsupported", f"not run: {why}") for why in dict.fromkeys(calls.refused))
 
 
 def _called(module: Mapping[str, Any], name: str, file: Path, settings: Mapping[str, str]) -> None:
@@ -68,25 +109,8 @@ def _value(text: str) -> Any:
         return text
 
 
-def _stand_in_for_a_device() -> None:
-    """Answers the DSL's questions about the device, where there is none."""
-    if os.path.exists("/dev/nvidiactl"):
-        return
-    from cutlass.utils import HardwareInfo
-
-    answers: dict[str, Callable[..., int]] = {
-        "get_max_active_clusters": lambda self, cluster_size=1, *a, **k: MULTIPROCESSORS // max(cluster_size, 1),
-        "get_device_multiprocessor_count": lambda self, *a, **k: MULTIPROCESSORS,
-        "get_l2_cache_size_in_bytes": lambda self, *a, **k: 50 << 20,
-    }
-    HardwareInfo.__init__ = lambda self, *a, **k: None
-    for name, answer in answers.items():
-        if hasattr(HardwareInfo, name):
-            setattr(HardwareInfo, name, answer)
-
-
 def main(argv: Sequence[str]) -> None:
-    """FILE OUT [key=value ...] [-- arguments]: runs the file and writes its trace as JSON."""
+    """FILE OUT [--replay] [key=value ...] [-- arguments]: runs the file and writes its trace as JSON."""
     import json
 
     mine, theirs = (
@@ -94,10 +118,11 @@ def main(argv: Sequence[str]) -> None:
         if "--" not in argv
         else (list(argv[: argv.index("--")]), list(argv[argv.index("--") + 1 :]))
     )
-    target, out, *pairs = mine
+    replay = "--replay" in mine
+    target, out, *pairs = [word for word in mine if word != "--replay"]
     settings = dict(pair.split("=", 1) for pair in pairs)
     try:
-        run = traced(target, theirs, settings)
+        run = traced(target, theirs, settings, replay)
         answer: dict[str, Any] = {"trace": run.trace.json(), "ended": run.ended}
     except LayoutError as error:
         answer = {"refused": str(error)}
