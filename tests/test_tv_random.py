@@ -82,7 +82,7 @@ def into_tensor_memory(pick):
 
 
 def mmas(pick):
-    """mma.sync beside each other, whole or permuted, over operands of whole tiles; copies of them, retiled registers."""
+    """mma.sync beside each other, whole or permuted, over whole tiles; copies of operands, retiled registers."""
     types = [("f16", 16, "f16"), ("bf16", 8, "bf16"), ("tf32", 8, "f32"), ("e4m3", 32, "f8E4M3FN")]
     ab, k, kind = pick.choice(types)
     m, n = pick.choice([1, 2, 4]), pick.choice([1, 2, 4])
