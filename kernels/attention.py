@@ -252,7 +252,7 @@ class Attention:
     def rows_view(
         self, start: cute.Pointer, batch: Int32, rows: Int32, heads: Int32, heads_first: bool = False
     ) -> cute.Tensor:
-        """(batch, rows, heads, head_dim) in memory as (rows, head_dim, (heads, batch)); or (batch, heads, rows, ...)."""
+        """(batch, rows, heads, head_dim) in memory as (rows, head_dim, (heads, batch)); or heads first."""
         head_dim = self.config.head_dim
         row, head = heads * head_dim, head_dim
         if heads_first:

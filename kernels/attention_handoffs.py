@@ -16,19 +16,16 @@ imports CuTe DSL: the maps are the instructions', the numbers are the configurat
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Any, Literal
 
 from layoutlab import catalogue
 from layoutlab.atoms.datapath import columns_of, pointer_step
-from layoutlab.errors import LayoutError
 from layoutlab.handoff import (
     Handoff,
     Tile,
-    declared,
-    gmem,
     handoff,
     tcgen05_ld,
-    tma_write,
     tmem,
     tmem_store,
     umma_a_tmem,
@@ -36,6 +33,7 @@ from layoutlab.handoff import (
 )
 from layoutlab.kernels.attention_config import EPILOGUE_COLUMNS, ROWS, SLOTS, AttentionConfig, DType, Route
 
+Mistake = Callable[[AttentionConfig, "Slot"], dict[str, Handoff]]
 HeadDim = Literal[64, 128, 256]
 Slot = Literal[0, 1]
 PFault = Literal["none", "p_offset_forgotten", "p_offset_in_columns"]
@@ -146,12 +144,14 @@ def store(head_dim: HeadDim = 128, heads: int = 1, rows: int = ROWS, base: int =
 
 
 def attention_handoffs(config: AttentionConfig, slot: Slot = 0) -> dict[str, Handoff]:
-    """Every handoff of the kernel in this configuration, its planted fault included where it is one of P's place.
+    """Every handoff of the kernel in this configuration, its planted fault included.
 
     >>> from layoutlab import verify
     >>> made = attention_handoffs(AttentionConfig(head_dim=64))
     >>> [name for name, h in made.items() if verify(h).proved]
     ['sQ', 'sK', 'sV', 'tS', 'tP', 'oRescale', 'tO', 'epilogue', 'store']
+
+    A fault of time, `early_release`, is none of a handoff's.
     """
     typed = {"head_dim": config.head_dim, "dtype": config.dtype}
     if config.p == "tmem":
@@ -170,4 +170,45 @@ def attention_handoffs(config: AttentionConfig, slot: Slot = 0) -> dict[str, Han
         epilogue(**typed),
         store(head_dim=config.head_dim),
     ]
-    return {h.name: h for h in made}
+    found = {h.name: h for h in made}
+    if config.fault in MISTAKES:
+        found |= MISTAKES[config.fault](config, slot)
+    return found
+
+
+def _mistake(name: str, **settings: Any) -> Mistake:
+    """One handoff by the catalogue's function, which has its mistakes as settings."""
+
+    def made(config: AttentionConfig, slot: Slot) -> dict[str, Handoff]:
+        kv = {} if name == "sQ" else {"kv": config.kv_tile, "slot": slot}
+        return {name: catalogue.named(name)(head_dim=config.head_dim, dtype=config.dtype, **kv, **settings)}
+
+    return made
+
+
+def _rescale(config: AttentionConfig, slot: Slot) -> dict[str, Handoff]:
+    column, shifted = SLOTS * config.kv_tile, config.fault == "rescale_shifted"
+    put = {"store_column": column + config.head_dim * shifted, "store": ATOM if shifted else "16x64b.x16"}
+    return {"oRescale": catalogue.oRescale(head_dim=config.head_dim, column=column, first_warp=CORRECTION_WARP, **put)}
+
+
+def _epilogue(config: AttentionConfig, slot: Slot) -> dict[str, Handoff]:
+    how = {"tma_swizzle": "none"} if config.fault == "o_unswizzled" else {"store_as": "16x256b.x4", "bits": 32}
+    typed = {"n": config.head_dim, "epi_n": EPILOGUE_COLUMNS, "dtype": config.dtype, "first_warp": CORRECTION_WARP}
+    return {"epilogue": catalogue.epilogue(**typed, **how)}
+
+
+def _store(config: AttentionConfig, slot: Slot) -> dict[str, Handoff]:
+    return {"store": catalogue.store(head_dim=config.head_dim, dtype=config.dtype, order="heads")}
+
+
+MISTAKES: dict[str, Mistake] = {
+    **{f"{name[1].lower()}_unswizzled": _mistake(name, tma_swizzle="none") for name in ("sQ", "sK", "sV")},
+    **{f"{name[1].lower()}_steps": _mistake(name, k_step="always_32_bytes") for name in ("sQ", "sK", "sV")},
+    "rescale_shifted": _rescale,
+    "rescale_unpaired": _rescale,
+    "o_unswizzled": _epilogue,
+    "epilogue_unpaired": _epilogue,
+    "o_heads_first": _store,
+}
+"""The handoff that each planted fault makes wrong; P's in Tensor Memory is a setting of tP."""

@@ -14,7 +14,9 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+from layoutlab.crosscheck.tags import FOREIGN
 from layoutlab.kernels.attention_config import ROWS, SLOTS, AttentionConfig
+from layoutlab.kernels.attention_device import Device
 from layoutlab.kernels.attention_host import arguments, check, compile_attention
 from layoutlab.ptx.memory import AccessError
 from layoutlab.ptx.provenance import Provenance, Read, Snapshot
@@ -41,13 +43,8 @@ def observe(settings: dict[str, Any], slot: int) -> dict[str, Any]:
     * `others`: [first, last] columns of the other S and of O, as the MMAs used them.
     """
     config = AttentionConfig(**settings)
-    kv = config.kv_tile
-    dtype = TYPES[config.dtype]
-    q, k = np.zeros((1, ROWS, 1, config.head_dim), dtype), np.zeros((1, kv * (slot + 1), 1, config.head_dim), dtype)
-    q[0, :, 0, 0] = 1 + np.arange(ROWS) / 128
-    k[0, -kv:, 0, 0] = np.arange(kv)
-    if slot:  # the tile before has the rows' maximum, and below it nothing that this tile's P has
-        k[0, :kv, 0, 0] = [kv, *[-kv] * (kv - 1)]
+    kv, dtype = config.kv_tile, TYPES[config.dtype]
+    q, k, wanted = _inputs(config, slot)
     v, o = np.ones_like(k), np.zeros_like(q)
     packed = arguments(check(config, q, k, v, o), scale=SCALE)
     try:
@@ -63,8 +60,6 @@ def observe(settings: dict[str, Any], slot: int) -> dict[str, Any]:
     place = np.concatenate([_places(a.location) for a in reads], axis=1)
     events = np.concatenate([a.writers[..., 0] for a in reads], axis=1)
     stores = [number for number, (_, ins) in enumerate(record.events, 1) if ins.opcode.startswith("tcgen05.st")]
-    highest = kv if slot else kv - 1
-    wanted = np.exp(SCALE * (1 + np.arange(ROWS)[:, None] / 128) * (np.arange(kv)[None, :] - highest))
     return {
         "stopped": None,
         "threads": ROWS,
@@ -75,6 +70,42 @@ def observe(settings: dict[str, Any], slot: int) -> dict[str, Any]:
         "by_writer": np.isin(events, stores).ravel().tolist(),
         "others": [[int(d.location[..., 1].min()), int(d.location[..., 1].max())] for d in _others(qk, pv, scores)],
     }
+
+
+def observe_on_device(settings: dict[str, Any], slot: int) -> dict[str, Any]:
+    """What the SM100 device here makes of one configuration: its name as `device`, and `seen`, [element] the element
+    that O shows in its place, -2 where it shows none.
+
+    V is one slice of the identity after the other and O is not divided, so that O[m, n] is what the tensor core took
+    for P[m, block * head_dim + n].
+    """
+    device = Device()
+    config = AttentionConfig(**settings, normalize=False)
+    kv, head_dim = config.kv_tile, config.head_dim
+    compiled = compile_attention(config, lse=False, arch=device.architecture)
+    q, k, wanted = _inputs(config, slot)
+    taken = np.empty((ROWS, kv))
+    for first in range(0, kv, head_dim):
+        v, o = np.zeros_like(k), np.zeros_like(q)
+        v[0, -kv:, 0, :] = np.eye(kv, head_dim, -first)
+        device.run(compiled, check(config, q, k, v, o), SCALE, 1)
+        taken[:, first : first + head_dim] = o[0, :, 0, : min(head_dim, kv - first)].astype(np.float64)
+    near = np.abs(taken[:, :, None] - wanted[:, None, :]) < TOLERANCE * wanted[:, None, :]
+    element = np.arange(ROWS)[:, None] * kv + near.argmax(axis=2)
+    seen = np.where(near.sum(axis=2) == 1, element, FOREIGN)
+    return {"device": device.described()["device"], "seen": seen.ravel().tolist()}
+
+
+def _inputs(config: AttentionConfig, slot: int) -> tuple[Array, Array, Array]:
+    """Q, K, and (m, k) -> the P of the slot's tile that they make."""
+    kv, dtype = config.kv_tile, TYPES[config.dtype]
+    q, k = np.zeros((1, ROWS, 1, config.head_dim), dtype), np.zeros((1, kv * (slot + 1), 1, config.head_dim), dtype)
+    q[0, :, 0, 0] = 1 + np.arange(ROWS) / 128
+    k[0, -kv:, 0, 0] = np.arange(kv)
+    if slot:  # the tile before has the rows' maximum, and below it nothing that this tile's P has
+        k[0, :kv, 0, 0] = [kv, *[-kv] * (kv - 1)]
+    highest = kv if slot else kv - 1
+    return q, k, np.exp(SCALE * (1 + np.arange(ROWS)[:, None] / 128) * (np.arange(kv)[None, :] - highest))
 
 
 def mma_reads(record: Provenance, config: AttentionConfig) -> tuple[list[dict[str, Read]], list[dict[str, Read]]]:

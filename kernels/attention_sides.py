@@ -48,7 +48,12 @@ def observe(handoff: str, settings: dict[str, Any], **options: Any) -> dict[str,
     * `others`: [first, last] columns that are not the tile's; None where the memory has none.
     """
     try:
-        return {"stopped": None, "widths": None, "others": None, **SIDES[handoff](AttentionConfig(**settings), **options)}
+        return {
+            "stopped": None,
+            "widths": None,
+            "others": None,
+            **SIDES[handoff](AttentionConfig(**settings), **options),
+        }
     except AccessError as error:
         return {"stopped": str(error)}
 

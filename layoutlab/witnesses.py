@@ -41,6 +41,8 @@ FACTS: dict[str, dict[str, int]] = {
     "staged operands": {"CuTe DSL": 36},
     "copies of operands, retile": {"CuTe DSL": 576},
     "tcgen05.ld, st over an accumulator": {"CuTe DSL": 116},
+    "operands as descriptors": {"CuTe DSL": 501},
+    "copies into Tensor Memory": {"CuTe DSL": 758},
     "operands that TMA loads": {"CuTe DSL": 60},
     "staging of an epilogue": {"CuTe DSL": 12},
     "shared-memory wavefronts": {"H200": 2241},

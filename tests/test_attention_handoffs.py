@@ -1,5 +1,7 @@
 """Who wrote what each unit of the attention kernel reads: as a replay of its PTX remembers it, as it is declared."""
 
+from typing import get_args, get_type_hints
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -304,3 +306,23 @@ def test_a_planted_fault_is_refuted_and_read_as_declared(fault):
     (found,) = in_steps([a for a, _ in pv], config.kv_tile // 16)
     assert (found[..., 0] == read_by(h)["lane"]).all()
     assert (32 * found[..., 1] + found[..., 2] == read_by(h)["bit"]).all()
+
+
+FAULTS = [
+    fault for fault in get_args(get_type_hints(AttentionConfig)["fault"]) if fault not in ("none", "early_release")
+]
+ABOUT = {"q": "sQ", "k": "sK", "v": "sV", "p": "tP", "rescale": "oRescale", "epilogue": "epilogue"}
+
+
+@pytest.mark.parametrize("head_dim", [64, 128, 256])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_makes_its_own_handoff_wrong_and_no_other(fault, head_dim):
+    try:
+        config = AttentionConfig(head_dim=head_dim, fault=fault)
+    except ll.LayoutError as refused:
+        assert (fault, head_dim) in {("q_steps", 64), ("k_steps", 64), ("rescale_shifted", 256)}
+        assert f"fault={fault}" in str(refused)
+        return
+    wrong = [name for name, h in attention_handoffs(config, 1).items() if ll.verify(h).verdict != "proved"]
+    own = {"o_unswizzled": "epilogue", "o_heads_first": "store"}.get(fault) or ABOUT[fault.split("_")[0]]
+    assert wrong == [own]

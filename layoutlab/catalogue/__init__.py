@@ -22,7 +22,21 @@ from layoutlab.errors import LayoutError
 from layoutlab.handoff.core import Handoff, HandoffFunction
 from layoutlab.handoff.settings import nearest
 
-__all__ = ["CATALOGUE", "epilogue", "ldsm", "named", "oRescale", "rs_reuse", "sK", "sP", "sP90", "sQ", "sV", "store", "tP"]
+__all__ = [
+    "CATALOGUE",
+    "epilogue",
+    "ldsm",
+    "named",
+    "oRescale",
+    "rs_reuse",
+    "sK",
+    "sP",
+    "sP90",
+    "sQ",
+    "sV",
+    "store",
+    "tP",
+]
 
 CATALOGUE: dict[str, HandoffFunction] = {
     function.__name__: function for function in (sP, tP, sQ, sK, sV, oRescale, epilogue, store, ldsm, rs_reuse, sP90)

@@ -56,7 +56,8 @@ def _sp90(settings: dict[str, Any], folder: Path, capability: str | None) -> dic
 
     if capability not in (None, "9.0"):
         raise LayoutError(f"sP90 is sm_90a code, which a device of compute capability {capability} does not run: sP is")
-    return make_p_bundle(PSettings90.parse(settings), folder)
+    launch: dict[str, Any] = make_p_bundle(PSettings90.parse(settings), folder)
+    return launch
 
 
 def _sp(settings: dict[str, Any], folder: Path, capability: str | None) -> dict[str, Any]:
@@ -64,7 +65,8 @@ def _sp(settings: dict[str, Any], folder: Path, capability: str | None) -> dict[
     from layoutlab.kernels.p_settings import PSettings
 
     major, minor = (int(part) for part in (capability or "10.0").split("."))
-    return make_p_bundle(PSettings.parse(settings), folder, (major, minor))
+    launch: dict[str, Any] = make_p_bundle(PSettings.parse(settings), folder, (major, minor))
+    return launch
 
 
 def _rs_reuse(settings: dict[str, Any], folder: Path, capability: str | None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The witnesses of the handoffs around P in the attention kernel: its PTX replayed, both sides of each read off the run.
+"""The witnesses of the handoffs around P in the attention kernel: its PTX replayed, and both sides read off the run.
 
 Settings of the catalogue become the kernel's: a planted mistake is the kernel's planted fault. What the kernel does not
 have is refused with what it has.
@@ -80,10 +80,14 @@ def loaded_request(operand: str, params: Params) -> Request:
     if p["seq"] < rows:
         raise LayoutError(f"of rows that lie outside of the tensor a run shows no place: seq={rows} or more")
     if p["base"] % BUFFER_ALIGNMENT:
-        raise LayoutError(f"the attention kernel's tiles start at multiples of {BUFFER_ALIGNMENT} bytes, not {p['base']}")
+        raise LayoutError(
+            f"the attention kernel's tiles start at multiples of {BUFFER_ALIGNMENT} bytes, not {p['base']}"
+        )
     if p["tma_swizzle"] not in ("matching", "none", "128"):
         raise LayoutError(f"the attention kernel has tma_swizzle=matching or none, not {p['tma_swizzle']}")
-    always = p["k_step"] != "right" and (operand == "v" or head_dim > 64)  # in one atom of 128 bytes nothing else is right
+    always = p["k_step"] != "right" and (
+        operand == "v" or head_dim > 64
+    )  # in one atom of 128 bytes nothing else is right
     fault = planted({f"{operand}_unswizzled": p["tma_swizzle"] == "none", f"{operand}_steps": always})
     settings = {"head_dim": head_dim, "dtype": p["dtype"], "fault": fault}
     slot = {} if operand == "q" else {"slot": p["slot"]}
@@ -101,7 +105,9 @@ def rescaled_request(params: Params) -> Request:
             f"not at {p['store_column']}"
         )
     if p["store"] not in ("32x32b.x32", "16x64b.x16"):
-        raise LayoutError(f"the attention kernel puts O back by 32x32b.x32, or by its fault 16x64b.x16, not {p['store']}")
+        raise LayoutError(
+            f"the attention kernel puts O back by 32x32b.x32, or by its fault 16x64b.x16, not {p['store']}"
+        )
     faults = {"rescale_shifted": p["store_column"] != column, "rescale_unpaired": p["store"] != "32x32b.x32"}
     return {"handoff": "rescaled", "settings": {"head_dim": p["head_dim"], "fault": planted(faults)}}
 

@@ -1,9 +1,9 @@
-"""check_bundle: what a device made of a launch bundle of a P handoff (sP90 or sP), held against the model and the replay.
+"""check_bundle: what a device made of a launch bundle of a P handoff, held against the model and the replay.
 
-Three accounts of one launch: the model's (the handoff's maps alone), the replay's (the bundle's PTX on the CPU), and the
-device's. Of each it is asked which element lies in each place of sP's image, which the tensor core took for each A[m,
-k], and what O is for random operands. From the device's own answers comes its counterexample: the first value, in
-counting order, whose element the tensor core did not get.
+Three accounts of one launch: the model's (the maps of sP90 or sP alone), the replay's (the bundle's PTX on the CPU),
+and the device's. Of each it is asked which element lies in each place of sP's image, which the tensor core took for
+each A[m, k], and what O is for random operands. From the device's own answers comes its counterexample: the first
+value, in counting order, whose element the tensor core did not get.
 """
 
 from __future__ import annotations

@@ -181,7 +181,10 @@ PROVIDERS: dict[str, Provider] = {
     },
     "sP90": _SM90,
     "rs_reuse": _SM90,
-    "tP": {"replay": Source(replayed.missing, tmem_p.ask)},
+    "tP": {
+        "replay": Source(replayed.missing, tmem_p.ask),
+        "device": Source(tmem_p.missing_device, tmem_p.ask_device),
+    },
     **{name: {"replay": Source(replayed.missing, attention.ask)} for name in attention.REQUESTS},
 }
 """The witnesses of each handoff of the catalogue that has a kernel, by its name."""

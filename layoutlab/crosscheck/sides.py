@@ -6,7 +6,7 @@ reader took each. From that alone it has a verdict and a first counterexample, w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,8 +87,8 @@ class Run:
         coordinates = dict(zip((first, second), np.indices(self.shape), strict=True))
         for what, ours, theirs in (
             ("holds element", held[first] * self.shape[1] + held[second], self.owner),
-            ("writes place", _number(model.writer.write.at(t=t, v=v)), self.wrote),
-            ("is read at place", _number(model.reader.read.at(**coordinates)), self.reads.reshape(self.shape)),
+            ("writes place", place_number(model.writer.write.at(t=t, v=v)), self.wrote),
+            ("is read at place", place_number(model.reader.read.at(**coordinates)), self.reads.reshape(self.shape)),
         ):
             if (ours != theirs).any():
                 at = tuple(int(i) for i in np.argwhere(ours != theirs)[0])
@@ -120,24 +120,24 @@ class Run:
 
     def _placed(self) -> Witness | None:
         wrong = self.wrote != self.reads[self.owner]
-        return self._witness(*np.argwhere(wrong)[0]) if wrong.any() else None
+        return self._witness(np.argwhere(wrong)[0]) if wrong.any() else None
 
     def _exclusive(self) -> Witness | None:
         places, first = np.unique(self.wrote, return_index=True)
         if len(places) == self.wrote.size:
             return None
         at = int(np.setdiff1d(np.arange(self.wrote.size), first)[0])
-        return self._witness(*divmod(at, self.owner.shape[1]), ", where another element lies")
+        return self._witness(divmod(at, self.owner.shape[1]), ", where another element lies")
 
     def _inside(self, others: tuple[tuple[int, int], ...]) -> Witness | None:
         column = self.wrote % LANE_BITS // 32
         wrong = np.zeros(column.shape, bool)
         for first, last in others:
             wrong |= (first <= column) & (column <= last)
-        return self._witness(*np.argwhere(wrong)[0], ", another's") if wrong.any() else None
+        return self._witness(np.argwhere(wrong)[0], ", another's") if wrong.any() else None
 
-    def _witness(self, t: Any, v: Any, what: str = "") -> Witness:
-        t, v, owner = int(t), int(v), self.model.writer.owner
+    def _witness(self, index: Iterable[Any], what: str = "") -> Witness:
+        (t, v), owner = (int(i) for i in index), self.model.writer.owner
         element = int(self.owner[t, v])
         wrote, reads = self._location(int(self.wrote[t, v])), self._location(int(self.reads[element]))
         coordinate = self._coordinate(element)
@@ -157,7 +157,7 @@ class Run:
         return Location(space, {"lane": lane, "bit": bit})
 
 
-def _number(location: Mapping[str, Any]) -> Array:
+def place_number(location: Mapping[str, Any]) -> Array:
     """A place as one number."""
     return np.asarray(location["bit"] + LANE_BITS * location.get("lane", 0))
 

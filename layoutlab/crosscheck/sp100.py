@@ -1,4 +1,4 @@
-"""sP's witness on silicon: its kernel as a launch bundle for the device that is here, run on it and judged by the model.
+"""sP's witness on silicon: its kernel as a launch bundle for the device that is here, run and judged by the model.
 
 The tagged cases show which element lies in each place of sP's buffer and which the tensor core took for each A[m, k];
 the random cases, the whole product.

@@ -113,7 +113,9 @@ def umma_b(
     return _by_descriptor("B", desc, tile, starts_of(starts_bytes), major)
 
 
-def wgmma_a(desc: SmemDescriptor, tile: Tile, *, starts_bytes: Sequence[int], major: Major = "K") -> Reader:
+def wgmma_a(
+    desc: SmemDescriptor, tile: Tile, *, starts_bytes: Sequence[int] | Layout | str, major: Major = "K"
+) -> Reader:
     """Operand A of wgmma: each warpgroup has 64 rows, and a descriptor for each K step, `starts_bytes` further on.
 
     >>> P = Tile("P", m=128, k=32, bits=16)
@@ -129,10 +131,16 @@ def wgmma_a(desc: SmemDescriptor, tile: Tile, *, starts_bytes: Sequence[int], ma
         raise LayoutError(f"operand A of {tile}: wgmma reads {tile.bits}-bit operands K-major only")
     if tile.bits not in (8, 16, 32):
         raise LayoutError(f"operand A of {tile}: wgmma reads elements of 8, 16 and 32 bits, not of {tile.bits}")
-    like = _by_descriptor("A", desc, tile, tuple(starts_bytes), major)
-    rows, firsts = tile.shape[0], tuple(starts_bytes)
-    groups = [_address(desc, tile.bits, major, (0,), row, 0) // 8 - desc.start for row in range(0, rows, 64)]
-    starts = tuple(group + first for group in groups for first in firsts)
+    firsts = starts_of(starts_bytes)
+    like = _by_descriptor("A", desc, tile, firsts, major)
+    rows = tile.shape[0]
+    groups: Starts
+    if isinstance(rows, Sym):
+        if major != "K":
+            raise LayoutError(f"operand A of {tile}: of so many rows, descriptors are known K-major only")
+        groups = Layout(rows // 64, 8 * desc.sbo)
+    else:
+        groups = tuple(_address(desc, tile.bits, major, (0,), row, 0) // 8 - desc.start for row in range(0, rows, 64))
     fault = f"{tile} has {rows} rows, and a wgmma takes 64" if rows % 64 else None
     return replace(
         like,
@@ -142,7 +150,7 @@ def wgmma_a(desc: SmemDescriptor, tile: Tile, *, starts_bytes: Sequence[int], ma
         code=like.code.replace("ll.umma_a", "ll.wgmma_a", 1),
         rules=lambda: [
             Rule("a warpgroup's instruction takes 64 rows", fault),
-            *_descriptor_rules(desc, starts),
+            *_descriptor_rules(desc, firsts, groups),
         ],
     )
 
@@ -226,12 +234,14 @@ def umma_a_tmem(tile: Tile, *, column: int = 0) -> Reader:
         return {"lane": lane, "bit": index[k] * tile.bits + row * 0 + column * 32}
 
     end = column + -(-ks * tile.bits // 32)
-    room = None if column >= 0 and end <= 512 else f"A takes columns {column} to {end - 1}, there are 512"
+    fits = at_most(end, 512, "Tensor Memory has 512 columns")
+    room = None if column >= 0 and fits else f"A takes columns {column} to {end - 1}, there are 512"
     text = f"operand A in Tensor Memory, columns {column} to {end - 1}"
     code = f"ll.umma_a_tmem({tile.name}, column={column})"
     rules = [Rule("Tensor Memory has 512 columns", room)]
     read = Places(tile.extents, ("lane", "bit"), lambda: table, at)
-    return Reader(tile, read, "the MMA", text, "modelled: tcgen05.mma operand A", code, "tmem", lambda: rules)
+    how: dict[str, Any] = {"make": umma_a_tmem, "given": {"tile": tile, "column": column}}
+    return Reader(tile, read, "the MMA", text, "modelled: tcgen05.mma operand A", code, "tmem", lambda: rules, **how)
 
 
 def umma_d(tile: Tile, *, column: int = 0, who: str = "the MMA") -> Reader:
@@ -262,19 +272,21 @@ def umma_d(tile: Tile, *, column: int = 0, who: str = "the MMA") -> Reader:
         return {"lane": lane, "bit": (index[n] + column) * WORD_BITS + row * 0}
 
     end = column + columns
-    room = None if column >= 0 and end <= 512 else f"D takes columns {column} to {end - 1}, there are 512"
+    fits = at_most(end, 512, "Tensor Memory has 512 columns")
+    room = None if column >= 0 and fits else f"D takes columns {column} to {end - 1}, there are 512"
     text = f"accumulator D, columns {column} to {end - 1}"
     code = f"ll.umma_d({tile.name}, column={column})"
     rules = [Rule("Tensor Memory has 512 columns", room)]
     read = Places(tile.extents, ("lane", "bit"), build, at)
-    return Reader(tile, read, who, text, "modelled: tcgen05.mma accumulator D", code, "tmem", lambda: rules)
+    how: dict[str, Any] = {"make": umma_d, "given": {"tile": tile, "column": column, "who": who}}
+    return Reader(tile, read, who, text, "modelled: tcgen05.mma accumulator D", code, "tmem", lambda: rules, **how)
 
 
 def _coded(starts: Starts) -> str:
     return f'"{starts}"' if isinstance(starts, Layout) else str(list(starts))
 
 
-def listed(starts: Starts) -> str:
+def listed(starts: Sequence[int] | Layout) -> str:
     if isinstance(starts, Layout):
         return f"those of {starts}"
     shown = [str(s) for s in starts]

@@ -294,6 +294,9 @@ class Access:
             index = space.index(f, at, self.width, self.count, self.ins)
         except _SeveralBuffers:
             return self._load_by_buffer(f, at)
+        record = f.wave.services.provenance
+        if record is not None and isinstance(space, GlobalSpace):
+            record.global_load(self.ins, f.select(f.cta), thread_list(f), at)
         words = space.words(f, self.width, at)
         space.loaded(f, index, self.width, self.count, self.ins)
         return [words[index + k] if k else words[index] for k in range(self.count)]
