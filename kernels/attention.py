@@ -51,6 +51,7 @@ SOFTMAX_WARPS = (0, 1, 2, 3)
 CORRECTION_WARPS = (4, 5, 6, 7)
 MMA_WARP = 8
 LOAD_WARP = 9
+K_STEP_BYTES = 32  # of a row, that one tcgen05.mma takes along k
 THREADS = 32 * 12  # whole warpgroups, as the sharing of registers needs them: the last two warps only give theirs up
 
 # Registers a thread, by role: a row of S and its P in the softmax warps; 128 x (the sum) is what an SM has.
@@ -108,7 +109,7 @@ class Attention:
         mQ = self.rows_view(pQ, batch, seq_q, heads)
         mK = self.rows_view(pK, batch, kv_rows, kv_heads)
         mV = transposed(self.rows_view(pV, batch, kv_rows, kv_heads))  # the PV MMA's B is (N, K) = (head_dim, keys)
-        mO = self.rows_view(pO, batch, seq_q, heads)
+        mO = self.rows_view(pO, batch, seq_q, heads, heads_first=self.config.fault == "o_heads_first")
         stats_layout = cute.make_layout((seq_q, (heads, batch)), stride=(1, (seq_q, Int64(seq_q) * heads)))
         mLSE = None if const_expr(pLSE is None) else cute.make_tensor(pLSE, stats_layout)
         mRowMax = None if const_expr(pRowMax is None) else cute.make_tensor(pRowMax, stats_layout)
@@ -123,11 +124,15 @@ class Attention:
         sO_layout = sm100.make_smem_layout_epi(self.dtype, self.c_layout, self.epi_tile, self.config.epilogue_stages)
 
         load = cpasync.CopyBulkTensorTileG2SOp(tcgen05.CtaGroup.ONE)
-        tma_q = cute.nvgpu.make_tiled_tma_atom_A(load, mQ, one_stage(sQ_layout), self.qk_tiler, qk_mma)
-        tma_k = cute.nvgpu.make_tiled_tma_atom_B(load, mK, one_stage(sK_layout), self.qk_tiler, qk_mma)
-        tma_v = cute.nvgpu.make_tiled_tma_atom_B(load, mV, one_stage(sV_layout), self.pv_tiler, pv_mma)
+        q_boxes = self.boxes("q", one_stage(sQ_layout))
+        k_boxes = self.boxes("k", one_stage(sK_layout))
+        v_boxes = self.boxes("v", one_stage(sV_layout))
+        o_boxes = self.boxes("o", cute.select(sO_layout, mode=[0, 1]))
+        tma_q = cute.nvgpu.make_tiled_tma_atom_A(load, mQ, q_boxes, self.qk_tiler, qk_mma)
+        tma_k = cute.nvgpu.make_tiled_tma_atom_B(load, mK, k_boxes, self.qk_tiler, qk_mma)
+        tma_v = cute.nvgpu.make_tiled_tma_atom_B(load, mV, v_boxes, self.pv_tiler, pv_mma)
         store = cpasync.CopyBulkTensorTileS2GOp()
-        tma_o = cpasync.make_tiled_tma_atom(store, mO, cute.select(sO_layout, mode=[0, 1]), self.epi_tile)
+        tma_o = cpasync.make_tiled_tma_atom(store, mO, o_boxes, self.epi_tile)
 
         q_tiles = cute.ceil_div(seq_q, ROWS)
         tiles = q_tiles * heads * batch
@@ -244,14 +249,32 @@ class Attention:
             cute.arch.relinquish_tmem_alloc_permit()
             cute.arch.dealloc_tmem(tmem, TMEM_COLUMNS)
 
-    def rows_view(self, start: cute.Pointer, batch: Int32, rows: Int32, heads: Int32) -> cute.Tensor:
-        """(batch, rows, heads, head_dim) in memory as (rows, head_dim, (heads, batch))."""
+    def rows_view(
+        self, start: cute.Pointer, batch: Int32, rows: Int32, heads: Int32, heads_first: bool = False
+    ) -> cute.Tensor:
+        """(batch, rows, heads, head_dim) in memory as (rows, head_dim, (heads, batch)); or heads first."""
         head_dim = self.config.head_dim
-        row = heads * head_dim
+        row, head = heads * head_dim, head_dim
+        if heads_first:
+            row, head = head_dim, rows * head_dim
         layout = cute.make_layout(
-            (rows, head_dim, (heads, batch)), stride=(Int64(row), 1, (head_dim, Int64(rows) * row))
+            (rows, head_dim, (heads, batch)), stride=(Int64(row), 1, (head, Int64(rows) * heads * head_dim))
         )
         return cute.make_tensor(start, layout)
+
+    def boxes(self, name: str, layout: cute.ComposedLayout) -> cute.ComposedLayout:
+        """The layout by which TMA places a tile in shared memory: the tile's own."""
+        if self.config.fault == f"{name}_unswizzled":
+            return cute.make_composed_layout(cute.make_swizzle(0, 4, 3), 0, layout.outer)
+        return layout
+
+    def steps(self, name: str, operand: cute.Tensor) -> cute.Tensor:
+        """An MMA operand as its descriptors step along k: as its layout says, in units of 16 bytes."""
+        if self.config.fault != f"{name}_steps":
+            return operand
+        stages = operand.shape[3], operand.stride[3]
+        shape, stride = zip((1, 0), (1, 0), (cute.size(operand, mode=[2]), K_STEP_BYTES // 16), stages, strict=True)
+        return cute.make_tensor(operand.iterator, cute.make_layout(shape, stride=stride))
 
     def make_mma(
         self, b_major: OperandMajorMode, tiler: tuple[int, int, int], a_source: Any = tcgen05.OperandSource.SMEM
@@ -325,9 +348,9 @@ class Attention:
     @cute.jit
     def multiply(self, problem, barriers, qk_mma, pv_mma, sQ, sK, sV, sP, sP_layout, tStS, tOtO):
         """Issues QK of step i + 1, then PV of step i."""
-        tSrQ = qk_mma.make_fragment_A(sQ)
-        tSrK = qk_mma.make_fragment_B(sK)
-        tOrV = pv_mma.make_fragment_B(sV)
+        tSrQ = self.steps("q", qk_mma.make_fragment_A(sQ))
+        tSrK = self.steps("k", qk_mma.make_fragment_B(sK))
+        tOrV = self.steps("v", pv_mma.make_fragment_B(sV))
         tOrP0 = self.p_operand(pv_mma, tStS, sP, sP_layout)
         self.note(tSrQ=tSrQ, tSrK=tSrK, tOrV=tOrV, tOrP0=tOrP0)
 

@@ -20,7 +20,18 @@ from layoutlab.errors import LayoutError
 DType = Literal["bf16", "f16"]
 PStorage = Literal["tmem", "smem"]
 Route = Literal["vector", "coordinate", "composition"]
-Fault = Literal["none", "p_offset_forgotten", "p_offset_in_columns", "early_release"]
+Fault = Literal[
+    "none",
+    "p_offset_forgotten",  # the PV MMA reads P at S's first column
+    "p_offset_in_columns",  # the offset taken for elements of P
+    "early_release",  # O is released before its last columns are read
+    "q_unswizzled", "k_unswizzled", "v_unswizzled", "o_unswizzled",  # TMA boxes without the tile's swizzle
+    "q_steps", "k_steps", "v_steps",  # descriptors 32 bytes on for each step along k, whatever the layout
+    "rescale_shifted",  # O put back head_dim columns too high
+    "rescale_unpaired",  # O put back by 16x64b, which takes other lanes than the load
+    "epilogue_unpaired",  # O put to shared memory as another load than its own has it
+    "o_heads_first",  # O stored as (batch, heads, seq, head_dim)
+]  # fmt: skip
 
 ROWS = 128
 """Rows of a Q tile: one for each softmax thread, and one for each TMEM lane."""
@@ -44,6 +55,13 @@ MAX_RESCALE_THRESHOLD = 8.0
 """P stays below 2^8 under the largest stale maximum, within f16's range with room for its sums."""
 
 
+KINDS: dict[str, tuple[type, ...]] = {
+    "rescale_threshold": (float, int),
+    "iter_acc_early_release_in_epilogue": (type(None), int),
+}
+"""The types of settings that take several; the others take their default's."""
+
+
 @dataclass(frozen=True)
 class AttentionConfig:
     """One variant of the attention kernel.
@@ -58,6 +76,8 @@ class AttentionConfig:
     `tmem_p0_offset` is the column of P inside S's columns (`p="tmem"` only).
     `rescale_threshold` (in powers of two) is by how much a row's maximum may grow before O is rescaled; 0 rescales at
     each growth, and a larger one leaves a stale maximum in place.
+    `normalize=False` leaves O as large as its row's sum makes it, at most keys times |V| (times two to the
+    threshold): in f16, beyond 65504 it is infinite, of which a run warns.
     `iter_acc_early_release_in_epilogue` is the sub-tile after whose TMEM load O is released; None: the last.
     `fault` plants one mistake, for the checks that must see it.
     """
@@ -82,6 +102,10 @@ class AttentionConfig:
                 near = difflib.get_close_matches(str(value), [str(choice) for choice in choices], 1, 0.6)
                 hint = f"; did you mean {near[0]}?" if near and isinstance(value, str) else ""
                 raise LayoutError(f"{field.name}={value} is not one of {', '.join(map(str, choices))}{hint}")
+            kinds = KINDS.get(field.name, (type(field.default),))
+            if type(value) not in kinds:
+                asked = " or ".join(kind.__name__ for kind in kinds)
+                raise LayoutError(f"{field.name}={value!r} is a {type(value).__name__}, and takes {asked}")
         if not 0 <= self.rescale_threshold <= MAX_RESCALE_THRESHOLD:
             raise LayoutError(
                 f"rescale_threshold={self.rescale_threshold} is not from 0 to {MAX_RESCALE_THRESHOLD:g}: "
@@ -119,6 +143,16 @@ class AttentionConfig:
             raise LayoutError(
                 f"fault=early_release has no effect at head_dim={self.head_dim}, release at sub-tile "
                 f"{self.release_subtile}: it needs an earlier one than the last, head_dim=128 or 256"
+            )
+        if self.fault in ("q_steps", "k_steps") and self.head_dim == 64:
+            raise LayoutError(
+                f"fault={self.fault} has no effect at head_dim=64: all steps lie in one swizzle atom, where each is 32 "
+                "bytes on; head_dim=128 or 256"
+            )
+        if self.fault == "rescale_shifted" and self.head_dim == 256:
+            raise LayoutError(
+                f"fault=rescale_shifted finds no room at head_dim=256: twice O's columns end at 639 of {TMEM_COLUMNS}; "
+                "head_dim=64 or 128"
             )
 
     def _check_budgets(self) -> None:

@@ -78,21 +78,27 @@ def rescale(kernel: Attention, thread: Int32, tOtO: cute.Tensor, factor: Float32
     o_layout = cute.composition(tOtO.layout, cute.make_layout((ROWS, RESCALE_COLUMNS)))
     tOtO_part = cute.make_tensor(tOtO.iterator, o_layout)
     load_atom = cute.make_copy_atom(tcgen05.Ld32x32bOp(tcgen05.Repetition.x32), kernel.acc_dtype)
-    store_atom = cute.make_copy_atom(tcgen05.St32x32bOp(tcgen05.Repetition.x32), kernel.acc_dtype)
+    store_op = tcgen05.St32x32bOp(tcgen05.Repetition.x32)
+    if const_expr(kernel.config.fault == "rescale_unpaired"):
+        store_op = tcgen05.St16x64bOp(tcgen05.Repetition.x16)
+    store_atom = cute.make_copy_atom(store_op, kernel.acc_dtype)
     tmem_load = tcgen05.make_tmem_copy(load_atom, tOtO_part)
     tmem_store = tcgen05.make_tmem_copy(store_atom, tOtO_part)
     tTMEM_LOADtO = tmem_load.get_slice(thread).partition_S(tOtO_part)
     tTMEM_STOREtO = tmem_store.get_slice(thread).partition_D(tOtO_part)
     tTMEM_LOADcO = tmem_load.get_slice(thread).partition_D(cute.make_identity_tensor((ROWS, RESCALE_COLUMNS)))
+    tTMEM_STOREcO = tmem_store.get_slice(thread).partition_S(cute.make_identity_tensor((ROWS, RESCALE_COLUMNS)))
     kernel.note(
         rescale_load=tmem_load, rescale_store=tmem_store, tTMEM_LOADtO=tTMEM_LOADtO, tTMEM_STOREtO=tTMEM_STOREtO
     )
+    shift = kernel.config.head_dim if kernel.config.fault == "rescale_shifted" else 0
     for column in range_constexpr(0, kernel.config.head_dim, RESCALE_COLUMNS):
         rO = cute.make_rmem_tensor(tTMEM_LOADcO.shape, kernel.acc_dtype)
         cute.copy(tmem_load, cute.make_tensor(tTMEM_LOADtO.iterator + column, tTMEM_LOADtO.layout), rO)
         cute.arch.fence_view_async_tmem_load()
         rO.store(rO.load() * factor)
-        cute.copy(tmem_store, rO, cute.make_tensor(tTMEM_STOREtO.iterator + column, tTMEM_STOREtO.layout))
+        back = cute.make_tensor(tTMEM_STOREtO.iterator + (column + shift), tTMEM_STOREtO.layout)
+        cute.copy(tmem_store, cute.make_tensor(rO.iterator, cute.make_layout(tTMEM_STOREcO.shape)), back)
     cute.arch.fence_view_async_tmem_store()
 
 
@@ -120,6 +126,14 @@ def store_tile(
     tTR_tO = cute.group_modes(tTR_tO[None, None, None, None, None, 0], 3, 5)  # (T2R, 1, 1, sub-tile)
     tTR_rO16 = cute.make_rmem_tensor(tTR_rO.shape, kernel.dtype)
     tiled_copy_r2s, tRS_rO, tRS_sO = epilogue_smem_copy_and_partition(kernel, tiled_copy_t2r, tTR_rO16, thread, sO)
+    if const_expr(kernel.config.fault == "epilogue_unpaired"):
+        other_atom = cute.make_copy_atom(tcgen05.Ld16x256bOp(tcgen05.Repetition.x4), kernel.acc_dtype)
+        subtile = cute.flat_divide(tOtO_epi[None, None, 0], kernel.epi_tile)[None, None, 0, 0]
+        other = tcgen05.make_tmem_copy(other_atom, subtile)
+        scalar = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), kernel.dtype)
+        tiled_copy_r2s = cute.make_tiled_copy_D(scalar, other)
+        tRS_sO = tiled_copy_r2s.get_slice(thread).partition_D(sO)
+        tRS_rO = cute.make_tensor(tTR_rO16.iterator, cute.make_layout(tRS_sO[None, None, None, 0].shape))
     gO_epi = cute.flat_divide(gO[None, None, at.index, 0, (at.head, at.batch)], kernel.epi_tile)
     bSG_sO, bSG_gO = cpasync.tma_partition(
         tma_atom_o, 0, cute.make_layout(1), cute.group_modes(sO, 0, 2), cute.group_modes(gO_epi, 0, 2)
@@ -140,7 +154,7 @@ def store_tile(
             cute.arch.mbarrier_arrive(barriers.o_ready)
             if const_expr(kernel.config.fault == "early_release") and another:
                 wait_slot(barriers.pv_done, next_step)  # as these warps would find O if they were slow
-        tRS_rO.store((tiled_copy_r2s.retile(tTR_rO).load() * inverse).to(kernel.dtype))
+        tTR_rO16.store((tTR_rO.load() * inverse).to(kernel.dtype))
         # The buffer was last stored from `stages` sub-tiles ago, perhaps in the tile before.
         if leader:
             cute.arch.cp_async_bulk_wait_group(stages - 1, read=True)

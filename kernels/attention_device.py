@@ -1,15 +1,22 @@
-"""Running the attention kernel on an SM100 device through cuda-python, with a replay's operands and checks."""
+"""Running the attention kernel on an SM100 device through cuda-python, with a replay's operands and checks.
+
+The launch is captured as a replay captures it, with the operands' addresses on the device: the kernel's cubin, the
+bytes of its parameters, tensor maps among them, and its geometry. The driver is given exactly that.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import layoutlab.device
+from layoutlab.cutedsl.capture import capture
 from layoutlab.device import Unavailable
+from layoutlab.device.bundle import cubin_of, meaningful
+from layoutlab.errors import LayoutError
 from layoutlab.kernels.attention_host import Operand, Problem, arguments
 
 ARCHITECTURES = {(10, 0): "sm_100a", (10, 3): "sm_103a"}
@@ -34,11 +41,6 @@ def architecture(capability: tuple[int, int]) -> str:
     return ARCHITECTURES[capability]
 
 
-def launch(compiled: Any, packed: tuple[Any, ...]) -> None:
-    """Starts the compiled kernel on the current device."""
-    compiled(*packed)
-
-
 class Device(layoutlab.device.Device):
     """The first CUDA device; refused with a sentence where the driver, the device or its capability is missing."""
 
@@ -50,14 +52,29 @@ class Device(layoutlab.device.Device):
     def run(self, compiled: Any, problem: Problem, scale: float | None, ctas: int) -> dict[str, Any]:
         """Runs twice, the first time to load the code; results come back into the problem's own arrays."""
         with self._copied(problem) as there:
-            packed = arguments(there, scale, ctas)
-            launch(compiled, packed)
+            start = self.prepared(compiled, arguments(there, scale, ctas))
+            start()
             self.wait()
             started = time.perf_counter()
-            launch(compiled, packed)
+            start()
             self.wait()
             seconds = time.perf_counter() - started
         return {"instructions": None, "seconds": seconds, "warnings": []}
+
+    def prepared(self, compiled: Any, packed: tuple[Any, ...]) -> Callable[[], None]:
+        """The one launch that a call with these arguments makes, loaded: starts it each time it is called."""
+        launches = capture(compiled, *packed).launches
+        if len(launches) != 1:
+            raise LayoutError(f"the function makes {len(launches)} launches, and this runs one")
+        (launch,) = launches
+        function = self.load(cubin_of(compiled), launch.kernel, launch.shared_bytes)
+        described = {
+            "grid": launch.grid,
+            "block": launch.block,
+            "shared_bytes": launch.shared_bytes,
+            "attributes": meaningful(launch.attributes),
+        }
+        return lambda: self.launch(function, described, list(launch.params))
 
     @contextmanager
     def _copied(self, problem: Problem) -> Iterator[Problem]:

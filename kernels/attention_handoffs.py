@@ -6,6 +6,7 @@
     tS           the QK MMA writes its accumulator, softmax thread m takes row m
     tP or sP     softmax thread m writes row m of P, to S's columns or to shared memory; the PV MMA reads operand A
     oRescale     correction thread m takes row m of O and puts it back; the PV MMA accumulates onto it
+    tO           the PV MMA writes its accumulator, correction thread m takes row m for the epilogue
     epilogue     correction thread m writes row m of O to sO, by sub-tiles; TMA reads it
     store        TMA writes O to global memory
 
@@ -15,19 +16,16 @@ imports CuTe DSL: the maps are the instructions', the numbers are the configurat
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Any, Literal
 
 from layoutlab import catalogue
 from layoutlab.atoms.datapath import columns_of, pointer_step
-from layoutlab.errors import LayoutError
 from layoutlab.handoff import (
     Handoff,
     Tile,
-    declared,
-    gmem,
     handoff,
     tcgen05_ld,
-    tma_write,
     tmem,
     tmem_store,
     umma_a_tmem,
@@ -35,6 +33,7 @@ from layoutlab.handoff import (
 )
 from layoutlab.kernels.attention_config import EPILOGUE_COLUMNS, ROWS, SLOTS, AttentionConfig, DType, Route
 
+Mistake = Callable[[AttentionConfig, "Slot"], dict[str, Handoff]]
 HeadDim = Literal[64, 128, 256]
 Slot = Literal[0, 1]
 PFault = Literal["none", "p_offset_forgotten", "p_offset_in_columns"]
@@ -119,6 +118,20 @@ def oRescale(head_dim: HeadDim = 128) -> Handoff:
 
 
 @handoff
+def tO(head_dim: HeadDim = 128) -> Handoff:
+    """The PV MMA writes O; correction thread m takes row m, a sub-tile at a time."""
+    column = SLOTS * AttentionConfig(head_dim=head_dim).kv_tile
+    O = Tile("O", m=ROWS, n=head_dim, bits=32)  # noqa: E741
+    load = tcgen05_ld(f"32x32b.x{EPILOGUE_COLUMNS}")
+    return Handoff(
+        O,
+        writer=umma_out(tmem(over=O, column=column)),
+        reader=load.takes(O, column=column, first_warp=CORRECTION_WARP),
+        live={"S": range(0, column)},
+    )
+
+
+@handoff
 def epilogue(head_dim: HeadDim = 128, dtype: DType = "bf16") -> Handoff:
     """Correction thread m writes row m of O to sO, 64 columns at a time; TMA reads it."""
     return catalogue.epilogue(n=head_dim, epi_n=EPILOGUE_COLUMNS, dtype=dtype, first_warp=CORRECTION_WARP)
@@ -127,20 +140,18 @@ def epilogue(head_dim: HeadDim = 128, dtype: DType = "bf16") -> Handoff:
 @handoff
 def store(head_dim: HeadDim = 128, heads: int = 1, rows: int = ROWS, base: int = 0) -> Handoff:
     """TMA writes a tile of O, (batch, seq, heads, head_dim) in memory; the caller reads it there. `rows` are inside."""
-    if not 1 <= rows <= ROWS or heads < 1:
-        raise LayoutError(f"{rows} rows of {heads} heads: a tile has 1 to {ROWS} rows, and there is a head at least")
-    O = Tile("O", m=rows, n=head_dim, bits=BITS)  # noqa: E741
-    gO = gmem(f"({rows},{head_dim}):({heads * head_dim},1)", over=O, base_bytes=base)
-    return Handoff(O, writer=tma_write(gO, box={"n": EPILOGUE_COLUMNS, "m": ROWS}), reader=declared(gO, O))
+    return catalogue.store(head_dim=head_dim, heads=heads, rows=rows, base=base)
 
 
 def attention_handoffs(config: AttentionConfig, slot: Slot = 0) -> dict[str, Handoff]:
-    """Every handoff of the kernel in this configuration, its planted fault included where it is one of P's place.
+    """Every handoff of the kernel in this configuration, its planted fault included.
 
     >>> from layoutlab import verify
     >>> made = attention_handoffs(AttentionConfig(head_dim=64))
     >>> [name for name, h in made.items() if verify(h).proved]
-    ['sQ', 'sK', 'sV', 'tS', 'tP', 'oRescale', 'epilogue', 'store']
+    ['sQ', 'sK', 'sV', 'tS', 'tP', 'oRescale', 'tO', 'epilogue', 'store']
+
+    A fault of time, `early_release`, is none of a handoff's.
     """
     typed = {"head_dim": config.head_dim, "dtype": config.dtype}
     if config.p == "tmem":
@@ -155,7 +166,49 @@ def attention_handoffs(config: AttentionConfig, slot: Slot = 0) -> dict[str, Han
         tS(head_dim=config.head_dim, slot=slot),
         p,
         oRescale(head_dim=config.head_dim),
+        tO(head_dim=config.head_dim),
         epilogue(**typed),
         store(head_dim=config.head_dim),
     ]
-    return {h.name: h for h in made}
+    found = {h.name: h for h in made}
+    if config.fault in MISTAKES:
+        found |= MISTAKES[config.fault](config, slot)
+    return found
+
+
+def _mistake(name: str, **settings: Any) -> Mistake:
+    """One handoff by the catalogue's function, which has its mistakes as settings."""
+
+    def made(config: AttentionConfig, slot: Slot) -> dict[str, Handoff]:
+        kv = {} if name == "sQ" else {"kv": config.kv_tile, "slot": slot}
+        return {name: catalogue.named(name)(head_dim=config.head_dim, dtype=config.dtype, **kv, **settings)}
+
+    return made
+
+
+def _rescale(config: AttentionConfig, slot: Slot) -> dict[str, Handoff]:
+    column, shifted = SLOTS * config.kv_tile, config.fault == "rescale_shifted"
+    put = {"store_column": column + config.head_dim * shifted, "store": ATOM if shifted else "16x64b.x16"}
+    return {"oRescale": catalogue.oRescale(head_dim=config.head_dim, column=column, first_warp=CORRECTION_WARP, **put)}
+
+
+def _epilogue(config: AttentionConfig, slot: Slot) -> dict[str, Handoff]:
+    how = {"tma_swizzle": "none"} if config.fault == "o_unswizzled" else {"store_as": "16x256b.x4", "bits": 32}
+    typed = {"n": config.head_dim, "epi_n": EPILOGUE_COLUMNS, "dtype": config.dtype, "first_warp": CORRECTION_WARP}
+    return {"epilogue": catalogue.epilogue(**typed, **how)}
+
+
+def _store(config: AttentionConfig, slot: Slot) -> dict[str, Handoff]:
+    return {"store": catalogue.store(head_dim=config.head_dim, dtype=config.dtype, order="heads")}
+
+
+MISTAKES: dict[str, Mistake] = {
+    **{f"{name[1].lower()}_unswizzled": _mistake(name, tma_swizzle="none") for name in ("sQ", "sK", "sV")},
+    **{f"{name[1].lower()}_steps": _mistake(name, k_step="always_32_bytes") for name in ("sQ", "sK", "sV")},
+    "rescale_shifted": _rescale,
+    "rescale_unpaired": _rescale,
+    "o_unswizzled": _epilogue,
+    "epilogue_unpaired": _epilogue,
+    "o_heads_first": _store,
+}
+"""The handoff that each planted fault makes wrong; P's in Tensor Memory is a setting of tP."""

@@ -142,18 +142,19 @@ def dense(q_shape: tuple[int, ...], k_shape: tuple[int, ...], dtype: str = "bf16
 def compile_attention(config: AttentionConfig, lse: bool = True, row_max: bool = False, arch: str = "sm_100a") -> Any:
     """The compiled kernel of one configuration; it serves all lengths, batches and heads. Needs no GPU.
 
-    Its PTX is kept as `compiled.artifacts.PTX`. `lse` and `row_max` say which statistics it writes.
+    Its PTX and cubin are kept in `compiled.artifacts`. `lse` and `row_max` say which statistics it writes.
     """
     import cutlass.cute as cute
 
     from layoutlab.kernels.attention import Attention
+    from layoutlab.kernels.compiling import compiled_for
 
     shape = (1, 1, 1, config.head_dim)
     stat = Operand(ALIGNMENT, (1, 1, 1), "f32")
     stats = {"lse": stat if lse else None, "row_max": stat if row_max else None}
     problem = check(config, **dense(shape, shape, config.dtype), **stats)
-    with tempfile.TemporaryDirectory() as folder:  # the DSL writes the PTX that it keeps to a file as well
-        options = f"--gpu-arch={arch} --keep-ptx --dump-dir={folder}"
+    with tempfile.TemporaryDirectory() as folder, compiled_for(arch):  # what the DSL keeps, it writes to files too
+        options = f"--gpu-arch={arch} --keep-ptx --keep-cubin --dump-dir={folder}"
         return cute.compile(Attention(config), *arguments(problem), options=options)
 
 

@@ -74,7 +74,8 @@ def errors(
     if norm_ref == 0:
         cosine, relative = (1.0, 0.0) if norm == 0 else (0.0, float(norm))
     else:
-        cosine = float(np.vdot(o, o_ref) / (norm * norm_ref)) if norm else 0.0
+        with np.errstate(invalid="ignore"):  # what is infinite has no direction: NaN, within no limit
+            cosine = float(np.vdot(o, o_ref) / (norm * norm_ref)) if norm else 0.0
         relative = float(np.linalg.norm(o - o_ref) / norm_ref)
     lse_error = None
     if lse is not None and lse_ref is not None:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from layoutlab.ptx.report import Report
 
 
+F16_MAX = 65504.0
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What a run gave: results, their distance from float64, and what the run took."""
@@ -88,6 +91,8 @@ def random_inputs(
     """Normally distributed q, k, v as float32, (batch, seq, heads, head_dim)."""
     import numpy as np
 
+    if seed < 0:
+        raise LayoutError(f"seed={seed} is negative: 0 or more")
     rng = np.random.default_rng(seed)
     shapes = ((batch, seq_q, heads, head_dim), *[(batch, seq_kv, kv_heads, head_dim)] * 2)
     if min(min(shape) for shape in shapes) < 0:
@@ -119,7 +124,11 @@ def run_attention(
         if x.ndim != 4:
             raise LayoutError(f"{name} has shape {x.shape}, not (batch, seq, heads, head_dim)")
     kind = {"bf16": ml_dtypes.bfloat16, "f16": np.float16}[config.dtype]
-    q, k, v = (np.ascontiguousarray(x, dtype=kind) for x in (q, k, v))
+    with np.errstate(over="ignore"):  # what does not fit is refused below
+        q, k, v = (np.ascontiguousarray(x, dtype=kind) for x in (q, k, v))
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        if x.size and not np.isfinite(x.astype(np.float32)).all():
+            raise LayoutError(f"{name} holds NaN, or what is infinite as {config.dtype}: no result could be judged")
     seen = (q.shape[0], q.shape[2], q.shape[1])
     o, lse, row_max = np.zeros_like(q), np.zeros(seen, np.float32), np.zeros(seen, np.float32)
     problem = check(config, q, k, v, o, lse, row_max)
@@ -129,10 +138,37 @@ def run_attention(
     compiled = compile_attention(config, lse=True, row_max=True, arch=runner.architecture)
     compile_seconds = time.perf_counter() - started
     ran = runner.run(compiled, problem, scale, ctas)
+    ran["warnings"] += range_warnings(config, v)
     o_ref, lse_ref = reference(q, k, v, config.head_dim**-0.5 if scale is None else scale, config.causal)
     if not config.normalize:
         o_ref = unnormalized(o_ref, lse_ref, row_max)
     return Outcome(config, o, lse, row_max, errors(o, o_ref, lse, lse_ref), compile_seconds=compile_seconds, **ran)
+
+
+def range_warnings(config: AttentionConfig, v: NDArray[Any]) -> list[str]:
+    """Why an un-normalised O may leave f16's range, if it may: it is as large as its row's sum lets it be.
+
+    >>> import numpy as np
+    >>> range_warnings(AttentionConfig(dtype="f16", normalize=False), np.full((1, 1000, 1, 128), 100.0))
+    ['O is not divided by the row sums, and 1000 keys times a largest |v| of 100 is 100000, beyond f16 (65504): an \
+element that gets there is infinite; take dtype bf16, fewer keys in a part, or normalize']
+
+    A row's sum is at most the number of its keys, times two to the `rescale_threshold` under a stale maximum.
+    """
+    import numpy as np
+
+    if config.normalize or config.dtype != "f16" or not v.size:
+        return []
+    largest = float(np.abs(v.astype(np.float64)).max())
+    bound = v.shape[1] * largest * 2.0**config.rescale_threshold
+    if bound <= F16_MAX:
+        return []
+    stale = f" times 2^{config.rescale_threshold:g}" if config.rescale_threshold else ""
+    return [
+        f"O is not divided by the row sums, and {v.shape[1]} keys times a largest |v| of {largest:g}{stale} is "
+        f"{bound:g}, beyond f16 ({F16_MAX:g}): an element that gets there is infinite; take dtype bf16, "
+        "fewer keys in a part, or normalize"
+    ]
 
 
 def fault_needs(config: AttentionConfig, tiles: int, ctas: int) -> str:
@@ -148,10 +184,16 @@ on 148 CTAs, so fewer CTAs or more rows, such as --seq 256 --ctas 1'
             f"it needs a CTA that goes on to a second Q tile, as another one writes O: {ran}, so fewer CTAs or more "
             "rows, such as --seq 256 --ctas 1"
         )
-    return (
-        f"it needs P and S to lie apart in TMEM (tmem_p0_offset={config.tmem_p0_offset}, where 0 moves nothing) and "
-        "values of S and P that differ"
-    )
+    if config.fault == "o_heads_first":
+        return "it needs two heads and two rows at least, which it exchanges: --heads 2"
+    if config.fault.startswith("rescale"):
+        return "it needs a row whose maximum grows from one KV tile to the next: more keys, such as --kv-seq 512"
+    if config.fault.startswith("p_offset"):
+        return (
+            f"it needs P and S to lie apart in TMEM (tmem_p0_offset={config.tmem_p0_offset}, where 0 moves nothing) "
+            "and values of S and P that differ"
+        )
+    return "it needs elements that differ from those in whose places they are taken"
 
 
 def unnormalized(o: NDArray[Any], lse: NDArray[Any], row_max: NDArray[Any]) -> NDArray[Any]:

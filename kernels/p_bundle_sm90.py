@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from layoutlab.crosscheck.tags import digit, numeric, passes
 from layoutlab.device.bundle import Call, Tensor, make_bundle
 from layoutlab.kernels.p_handoff_sm90 import compile_kernel, pointers
-from layoutlab.kernels.p_settings import ROWS
+from layoutlab.kernels.p_settings import ROWS, PSettings
 from layoutlab.kernels.p_settings_sm90 import PSettings90
 
 Array = NDArray[Any]
@@ -65,8 +65,8 @@ def call_of(settings: PSettings90) -> Call:
     return Call(compile_kernel(settings), tensors, {"rounds": 1}, arguments)
 
 
-def cases_of(settings: PSettings90) -> tuple[dict[str, bytes], list[dict[str, Any]]]:
-    """The input files by name, and the cases that use them."""
+def cases_of(settings: PSettings90 | PSettings) -> tuple[dict[str, bytes], list[dict[str, Any]]]:
+    """The input files by name, and the cases that use them; V in the shape that the settings say."""
     count, files, cases = ROWS * settings.kv, dict[str, bytes](), list[dict[str, Any]]()
     number = np.arange(count).reshape(ROWS, settings.kv)
     for index in range(passes(count, settings.dtype)):
@@ -96,7 +96,7 @@ def uniform(seed: int, count: int) -> Array:
     return ((raw >> np.uint64(40)).astype(np.float64) / 2**23 - 1).astype(np.float32)
 
 
-def v_bytes(settings: PSettings90, v: Array) -> bytes:
+def v_bytes(settings: PSettings90 | PSettings, v: Array) -> bytes:
     """V (kv, head_dim) as the kernel takes it."""
-    stored = v.reshape(settings.v_shape) if settings.element_bytes == 2 else v.T
+    stored = v.reshape(settings.v_shape) if settings.v_by_rows else v.T
     return np.ascontiguousarray(stored).astype(numeric(settings.dtype)).tobytes()

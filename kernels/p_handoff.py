@@ -29,6 +29,7 @@ from cutlass.memory import SmemAllocator
 from cutlass.tensor_utils import LayoutEnum
 from cutlass.utils import blackwell_helpers as sm100
 
+from layoutlab.kernels.compiling import compiled_for
 from layoutlab.kernels.p_settings import ROWS, PSettings
 
 DTYPES = {
@@ -58,16 +59,22 @@ class PHandoff:
         self.tmem_columns = max(32, 1 << (settings.kv + settings.head_dim - 1).bit_length())
 
     @cute.jit
-    def __call__(self, pS: cute.Pointer, pV: cute.Pointer, pO: cute.Pointer):
-        """O = P V, P being S in dtype: row-major S (128, kv) f32, V (kv, head_dim) dtype, O (128, head_dim) f32."""
+    def __call__(self, pS: cute.Pointer, pV: cute.Pointer, pO: cute.Pointer, pImage: cute.Pointer | None):
+        """O = P V, P being S in dtype: row-major S (128, kv) f32, V (kv, head_dim) dtype, O (128, head_dim) f32.
+
+        The image, where it is wanted, is what sP's buffer held when the MMA had read it: NaN where nothing was put.
+        """
         kv, head_dim = self.settings.kv, self.settings.head_dim
         mS = cute.make_tensor(pS, cute.make_layout((ROWS, kv), stride=(kv, 1)))
         mV = cute.make_tensor(pV, cute.make_layout((head_dim, kv), stride=(1, head_dim)))  # the MMA's B is (N, K)
         mO = cute.make_tensor(pO, cute.make_layout((ROWS, head_dim), stride=(head_dim, 1)))
-        self.kernel(mS, mV, mO).launch(grid=(1, 1, 1), block=(self.settings.threads, 1, 1))
+        mImage = None
+        if const_expr(pImage is not None):
+            mImage = cute.make_tensor(pImage, cute.make_layout(self.settings.buffer_bytes // 4))
+        self.kernel(mS, mV, mO, mImage).launch(grid=(1, 1, 1), block=(self.settings.threads, 1, 1))
 
     @cute.kernel
-    def kernel(self, mS: cute.Tensor, mV: cute.Tensor, mO: cute.Tensor):
+    def kernel(self, mS: cute.Tensor, mV: cute.Tensor, mO: cute.Tensor, mImage: cute.Tensor | None):
         kv, head_dim = self.settings.kv, self.settings.head_dim
         tidx, _, _ = cute.arch.thread_idx()
         warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
@@ -79,8 +86,7 @@ class PHandoff:
         sV_layout = sm100.make_smem_layout_b(pv_mma, (ROWS, head_dim, kv), self.dtype, 1)
 
         smem = SmemAllocator()
-        p_bytes = cute.size_in_bytes(self.dtype, sP_layout)
-        p_buffer = smem.allocate(self.settings.base + p_bytes, 1024)
+        p_buffer = smem.allocate(self.settings.buffer_bytes, 1024)
         sV = smem.allocate_tensor(self.dtype, sV_layout.outer, 1024, sV_layout.inner)
         mma_done = smem.allocate(cutlass.Int64, 8)
         tmem_holder = smem.allocate(cutlass.Int32, 8)
@@ -96,6 +102,10 @@ class PHandoff:
             with cute.arch.elect_one():
                 cute.arch.mbarrier_init(mma_done, 1)
         cute.arch.mbarrier_init_fence()
+        if const_expr(mImage is not None):
+            sImage = cute.make_tensor(cute.recast_ptr(p_buffer, dtype=cutlass.Uint32), mImage.layout)
+            for i in range(tidx, cute.size(sImage), self.settings.threads, unroll=1):
+                sImage[i] = cutlass.Uint32(0xFFFFFFFF)  # NaN in every type
         cute.arch.sync_threads()
         tmem = cute.arch.retrieve_tmem_ptr(cutlass.Float32, 16, tmem_holder)
         tStS = cute.make_tensor(tmem, qk_mma.make_fragment_C(qk_mma.partition_shape_C((ROWS, kv))).layout)
@@ -121,6 +131,9 @@ class PHandoff:
             cute.arch.mbarrier_wait(mma_done, 0)
             tcgen05_fence("after_thread_sync")
             self.take_o(row, tOtO, tOgO)
+            if const_expr(mImage is not None):
+                for i in range(row, cute.size(mImage), ROWS, unroll=1):
+                    mImage[i] = sImage[i]
         cute.arch.sync_threads()
         if warp == 0:
             cute.arch.relinquish_tmem_alloc_permit()
@@ -310,27 +323,29 @@ class PHandoff:
             cute.autovec_copy(rO, tTMEM_LOADgO[None, i, None, None])
 
 
-def compile_kernel(settings: PSettings, note: Note = ignore) -> Any:
-    """Compiles one variant for sm_100a, without a GPU; the result keeps its PTX as `compiled.artifacts.PTX`.
+def compile_kernel(settings: PSettings, note: Note = ignore, arch: str = "sm_100a", image: bool = False) -> Any:
+    """Compiles one variant, without a GPU; the result keeps its PTX and cubin in `compiled.artifacts`.
 
-    The compiled object takes pointers in the order S, V, O: see `pointers`. Under CUTE_DSL_DRYRUN=1 it is None: only
-    `note` hears anything.
+    The compiled object takes pointers in the order S, V, O, and with `image=True` the image: see `pointers`. Under
+    CUTE_DSL_DRYRUN=1 it is None: only `note` hears anything.
     """
-    with tempfile.TemporaryDirectory() as folder:  # the DSL writes the PTX that it keeps to a file as well
-        options = f"--gpu-arch=sm_100a --keep-ptx --dump-dir={folder}"
-        return cute.compile(PHandoff(settings, note), *pointers(settings, 0, 0, 0), options=options)
+    with tempfile.TemporaryDirectory() as folder, compiled_for(arch):  # what the DSL keeps, it writes to files too
+        options = f"--gpu-arch={arch} --keep-ptx --keep-cubin --dump-dir={folder}"
+        where = pointers(settings, 0, 0, 0, 0 if image else None)
+        return cute.compile(PHandoff(settings, note), *where, options=options)
 
 
-def pointers(settings: PSettings, S: int, V: int, O: int) -> tuple[Any, Any, Any]:  # noqa: E741
-    """The kernel's arguments from three addresses, 16-byte aligned (`array.ctypes.data` of numpy arrays, for a replay).
+def pointers(settings: PSettings, S: int, V: int, O: int, image: int | None = None) -> tuple[Any, ...]:  # noqa: E741
+    """The kernel's arguments from addresses, 16-byte aligned (`array.ctypes.data` of numpy arrays, for a replay).
 
-    S is (128, kv) float32, V (kv, head_dim) of the settings' type, O (128, head_dim) float32, all row-major. Where
+    S is (128, kv) float32, V (kv, head_dim) of the settings' type, O (128, head_dim) float32, all row-major; the image
+    is `settings.buffer_bytes` long, and None of a kernel that was compiled without. Where
     numpy lacks the type, V is an ml_dtypes array or its bits as uint16 or uint8.
     """
-    kinds = (cutlass.Float32, DTYPES[settings.dtype], cutlass.Float32)
+    kinds = (cutlass.Float32, DTYPES[settings.dtype], cutlass.Float32, cutlass.Uint32)
     return tuple(
-        make_ptr(kind, address, cute.AddressSpace.gmem, assumed_align=16)
-        for kind, address in zip(kinds, (S, V, O), strict=True)
+        None if address is None else make_ptr(kind, address, cute.AddressSpace.gmem, assumed_align=16)
+        for kind, address in zip(kinds, (S, V, O, image), strict=True)
     )
 
 

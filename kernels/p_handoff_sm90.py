@@ -14,8 +14,6 @@ Shared memory, at most: 16 KiB of base, 64 of P, 128 of V and 16 of O; O's colum
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import cutlass
@@ -24,11 +22,11 @@ from cutlass import const_expr, range_constexpr
 from cutlass.cute.nvgpu import OperandMajorMode, cpasync, warpgroup
 from cutlass.cute.nvgpu.warp import StMatrix8x8x16bOp
 from cutlass.cute.runtime import make_ptr
-from cutlass.cutlass_dsl import CuTeDSL
 from cutlass.memory import SmemAllocator
 from cutlass.tensor_utils import LayoutEnum
 from cutlass.utils import hopper_helpers as sm90
 
+from layoutlab.kernels.compiling import compiled_for
 from layoutlab.kernels.p_handoff import DTYPES, Note, ignore, outer_of
 from layoutlab.kernels.p_settings import ROWS
 from layoutlab.kernels.p_settings_sm90 import THREADS, PSettings90
@@ -312,21 +310,6 @@ def compile_kernel(settings: PSettings90, note: Note = ignore, options: str = ""
     with tempfile.TemporaryDirectory() as folder, compiled_for("sm_90a"):  # what the DSL keeps, it writes to files too
         options = f"--gpu-arch=sm_90a --keep-ptx --keep-cubin --dump-dir={folder} {options}"
         return cute.compile(PHandoff90(settings, note), *pointers(settings, 0, 0, 0, 0), 1, options=options)
-
-
-@contextmanager
-def compiled_for(arch: str) -> Iterator[None]:
-    """Makes an architecture the DSL's own while it compiles.
-
-    Without it, the host half of a kernel for another architecture than that of the machine's device (sm_100a where
-    there is none) is made for an immediate launch, and `dump_to_object` fails (4.8.1).
-    """
-    environment = CuTeDSL._get_dsl().envar
-    environment.arch = arch
-    try:
-        yield
-    finally:
-        del environment.arch  # back to what the environment says
 
 
 def pointers(settings: PSettings90, S: int, V: int, O: int, image: int) -> tuple[Any, ...]:  # noqa: E741

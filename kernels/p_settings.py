@@ -22,6 +22,8 @@ ROWS = 128
 
 ELEMENT_BYTES: dict[str, int] = {"bf16": 2, "f16": 2, "e4m3": 1, "e5m2": 1}
 
+SWIZZLE_SPAN_BYTES = 128
+
 MAX_BASE_BYTES = 16384
 """Beyond this the largest P and V (64 + 128 KiB) no longer fit the 227 KiB of shared memory with room to spare."""
 
@@ -73,6 +75,26 @@ composition_raw; did you mean composition?
     def element_bytes(self) -> int:
         """Bytes of one element of P and V."""
         return ELEMENT_BYTES[self.dtype]
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Bytes of the buffer that P lies in: a swizzle moves 16 bytes inside of 128, also at either end of P.
+
+        >>> PSettings(kv=64, base=16).buffer_bytes - 64 * 256
+        128
+        """
+        end = self.base + ROWS * self.kv * self.element_bytes
+        return -(-end // SWIZZLE_SPAN_BYTES) * SWIZZLE_SPAN_BYTES
+
+    @property
+    def v_by_rows(self) -> bool:
+        """Whether V lies in global memory as (kv, head_dim), row-major: always."""
+        return True
+
+    @property
+    def v_shape(self) -> tuple[int, int]:
+        """The shape of V in global memory, row-major."""
+        return self.kv, self.head_dim
 
     @property
     def threads(self) -> int:

@@ -13,6 +13,7 @@ from layoutlab.kernels.p_settings import (
     ELEMENT_BYTES,
     MAX_BASE_BYTES,
     ROWS,
+    SWIZZLE_SPAN_BYTES,
     DType,
     KOrder,
     WriteSwizzle,
@@ -24,8 +25,6 @@ Store = Literal["coordinate", "composition", "tiled_copy", "stmatrix", "composit
 
 THREADS = 256
 """Two warpgroups, each with 64 of the 128 rows."""
-
-SWIZZLE_SPAN_BYTES = 128
 
 
 @dataclass(frozen=True)
@@ -88,9 +87,11 @@ fragment has only two e4m3 neighbours (16 bits) in a row: use tiled_copy
         return -(-(self.base + self.p_bytes) // SWIZZLE_SPAN_BYTES) * SWIZZLE_SPAN_BYTES
 
     @property
-    def v_shape(self) -> tuple[int, int]:
-        """The shape of V in global memory, row-major: (kv, head_dim); (head_dim, kv) for 8-bit types.
+    def v_by_rows(self) -> bool:
+        """Whether V lies in global memory as (kv, head_dim), row-major: wgmma reads 8-bit operands K-major only."""
+        return self.element_bytes == 2
 
-        wgmma reads 8-bit operands K-major only.
-        """
-        return (self.kv, self.head_dim) if self.element_bytes == 2 else (self.head_dim, self.kv)
+    @property
+    def v_shape(self) -> tuple[int, int]:
+        """The shape of V in global memory, row-major: (kv, head_dim); (head_dim, kv) for 8-bit types."""
+        return (self.kv, self.head_dim) if self.v_by_rows else (self.head_dim, self.kv)

@@ -20,6 +20,9 @@ tables differ the first index at which the functions differ is read off, one dig
 What a table cannot hold is refused with `LayoutError`, never guessed: a sum that carries from one digit into another,
 and two splits of an axis that no common radix refines. Such maps are left to enumeration (`layoutlab.arbiter`).
 
+A radix, a weight and a step may also be a symbol (`layoutlab.symbol.Sym`): then a table says what the function is for
+every value of it, and equal tables are equal functions for all of them. What would depend on the value is refused.
+
 >>> owner = beside(strided("m", t=[(128, 1)]), strided("k", v=[(32, 1), (4, 32)]))  # (T128,V128) -> (m,k)
 >>> flat = strided("byte", 2, m=[(128, 64)], k=[(16, 1), (4, 16), (2, 8192)]).after(owner)
 >>> write = flat.swizzled("byte", 3, 4, 3)
@@ -32,15 +35,16 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property, cmp_to_key, reduce
 from itertools import pairwise
 from math import prod
 from operator import xor
 from typing import Any
 
 from layoutlab.errors import LayoutError
+from layoutlab.symbol import Sym
 
 Digit = tuple[str, int, int]
 """(axis, weight, radix): ("k", 8, 2) is bit 3 of k, ("k", 32, 3) a ternary digit."""
@@ -213,7 +217,8 @@ class Map:
         """
         reach = [(s * (_radix(t) - 1) if t else 0, s if not t else 0) for t, s in self.rows[out].items()]
         base = sum(b for _, b in reach)
-        return base + sum(min(0, r) for r, _ in reach), base + sum(max(0, r) for r, _ in reach)
+        # `r >= 0` and not `max(0, r)`: of a symbol it may be known that it is not negative, and not whether it is 0
+        return base + sum(0 if r >= 0 else r for r, _ in reach), base + sum(r if r >= 0 else 0 for r, _ in reach)
 
     def collision(self) -> dict[str, int] | None:
         """An index other than 0 with the outputs of index 0; None when there is none, so that the map is injective.
@@ -226,7 +231,7 @@ class Map:
         Refuses outputs whose steps overlap: the rule reads each term off the value of its output.
         """
         terms = [t for out in self.rows for t in self._separated(out)]
-        free = {d for d in self.digits if d[2] > 2} - {d for t in terms for d in t}
+        free = {d for d in self.digits if d[2] != 2} - {d for t in terms for d in t}
         for d in reversed(self.digits):
             if d in free:
                 return {axis: d[1] if axis == d[0] else 0 for axis in self.axes}
@@ -244,13 +249,17 @@ class Map:
         Refuses outputs whose steps overlap, as `collision` does.
         """
         terms = {t for out in self.rows for t in self._separated(out)}
-        plain = prod(_radix(t) for t in terms if _radix(t) > 2)
-        return plain << len(_echelon([t for t in terms if _radix(t) == 2]))
+        plain = prod(_radix(t) for t in terms if _radix(t) != 2)
+        return plain * (1 << len(_echelon([t for t in terms if _radix(t) == 2])))
 
     def _separated(self, out: str) -> list[Term]:
         """The terms of an output, each of which can be read off its value: no sum of smaller steps reaches a step."""
         reached, terms = 0, []
-        for step, term in sorted((abs(s), t) for t, s in self.rows[out].items() if t):
+        sizes: dict[int, list[Term]] = {}
+        for term, signed in self.rows[out].items():
+            if term:
+                sizes.setdefault(abs(signed), []).append(term)
+        for step, term in ((size, term) for size in ascending(sizes) for term in sizes[size]):
             if reached >= step:
                 raise LayoutError(f"{out}: steps up to {step} overlap, so a value does not tell its digits")
             reached += step * (_radix(term) - 1)
@@ -291,14 +300,14 @@ class Map:
         radices = _chain({*needed, *breaks}, self.extents[axis], axis)
         if radices == self.axes[axis]:
             return self
-        edges = sorted({1, *needed})
+        edges = ascending({1, *needed})
         new = Map({**self.axes, axis: radices}, self.rows)
         fresh = new._axis_digits(axis)
 
         def respread(row: Row) -> Row:
             kept = [(t, s) for t, s in row.items() if len(t) != 1 or next(iter(t))[0] != axis]
             step = {d[1]: row.get(frozenset((d,)), 0) for d in self._axis_digits(axis)}
-            lower = {d: max(e for e in edges if e <= d[1]) for d in fresh}
+            lower = {d: [e for e in edges if e <= d[1]][-1] for d in fresh}
             return _row([*kept, *((frozenset((d,)), step[lower[d]] * (d[1] // lower[d])) for d in fresh)])
 
         return Map(new.axes, {out: respread(row) for out, row in self.rows.items()})
@@ -417,12 +426,17 @@ def _fixed(row: Row, digit: Digit, value: int) -> Row:
 def _binary(row: Row, low: int, high: int, what: str) -> tuple[dict[int, tuple[Term, int]], list[tuple[Term, int]]]:
     """Bits low..high-1 of a row's value as xors, and the entries that add to other bits only."""
     base, value, rest, below = row.get(ONE, 0), dict[int, tuple[Term, int]](), list[tuple[Term, int]](), 0
+    if isinstance(base, Sym):  # what varies in it has to leave the pattern alone; the remainder is known, or refused
+        rest.append((ONE, base - (known := base % (1 << high))))
+        base = known
     for term, step in row.items():
         if not term:
             continue
         size = abs(step)
         if size % (1 << high) == 0:
             rest.append((term, step))
+        elif isinstance(size, Sym) or isinstance(_radix(term), Sym):
+            raise LayoutError(f"{what}: what the step {step} of {_radix(term)} values adds to the pattern is not known")
         elif size * (_radix(term) - 1) < 1 << low and step > 0:
             below += step * (_radix(term) - 1)
             rest.append((term, step))
@@ -453,15 +467,17 @@ def _binary(row: Row, low: int, high: int, what: str) -> tuple[dict[int, tuple[T
 def _meet(outer: Map, inner: Map, axis: str) -> tuple[Map, Map]:
     """Both maps refined until each term of the inner row is one digit of the outer axis."""
     extent = outer.extents[axis]
-    marks = {m for t, s in inner.rows[axis].items() if t for m in (abs(s), abs(s) * _radix(t)) if m < extent}
+    marks = {
+        m for t, s in inner.rows[axis].items() if t for m in (abs(s), abs(s) * _radix(t)) if m != extent and m <= extent
+    }
     if not marks <= {w for _, w, _ in outer._axis_digits(axis)}:
         outer = outer.refined(axis, marks - {1})
     weights = [w for _, w, _ in outer._axis_digits(axis)]
     wanted: dict[str, set[int]] = {}
     for term, step in inner.rows[axis].items():
-        if term and _radix(term) > 2:
+        if term and _radix(term) != 2:
             (name, weight, radix) = next(iter(term))
-            cuts = {weight * (w // step) for w in weights if step > 0 and step < w < step * radix and w % step == 0}
+            cuts = {weight * (w // step) for w in weights if _falls_inside(w, step, radix)}
             wanted.setdefault(name, set()).update(cuts)
     for name, cuts in wanted.items():
         if cuts:
@@ -477,14 +493,14 @@ def _sources(outer: Map, inner: Map, axis: str) -> dict[int, tuple[Term, int]]:
         if not term:
             continue
         weight = abs(step)
-        if weight not in radix or _radix(term) > radix[weight] or weight in found or (step < 0 and _radix(term) > 2):
+        if weight not in radix or _radix(term) > radix[weight] or weight in found or (step < 0 and _radix(term) != 2):
             why = f"{axis} moves by {step} for {_format_term(term)}"
             if weight >= outer.extents[axis]:
                 raise LayoutError(f"{why}, which leaves its extent {outer.extents[axis]}")
             raise LayoutError(f"{why}, and another digit moves it too or none takes that step: a carry")
         found[weight] = (term, int(step < 0))
         base += min(step, 0)
-    if not 0 <= base < max(outer.extents[axis], 1):
+    if not 0 <= base < outer.extents[axis]:
         raise LayoutError(f"{axis} starts at {base}, outside of 0..{outer.extents[axis] - 1}")
     for weight, r in radix.items():
         if constant := base // weight % r:
@@ -500,7 +516,7 @@ def _through(row: Row, source: Mapping[tuple[str, int], tuple[Term, int]]) -> Ro
     for term, step in row.items():
         if not term:
             entries.append((ONE, step))
-        elif _radix(term) > 2:
+        elif _radix(term) != 2:
             inner, constant = source.get(next(iter(term))[:2], (ONE, 0))
             entries.append((inner, step) if inner else (ONE, step * constant))
         else:
@@ -513,13 +529,44 @@ def _through(row: Row, source: Mapping[tuple[str, int], tuple[Term, int]]) -> Ro
 
 
 def _factors(extent: int) -> list[int]:
-    """The radices of an extent: its bits, then the odd rest; none for 1."""
-    bits = (extent & -extent).bit_length() - 1
-    return [2] * bits + ([extent >> bits] if extent >> bits > 1 else [])
+    """The radices of an extent: its bits, then the odd rest; none for 1. Of a symbol, the bits of all its values."""
+    known = extent.content if isinstance(extent, Sym) else extent
+    bits = (known & -known).bit_length() - 1
+    rest = extent // (1 << bits)
+    return [2] * bits + ([rest] if rest != 1 else [])
+
+
+def ascending(values: Iterable[int]) -> list[int]:
+    """Numbers in order; of symbols, refused where the order differs among their values."""
+    found = list(values)
+    if not any(isinstance(value, Sym) for value in found):
+        return sorted(found)
+    return sorted(found, key=cmp_to_key(_order))
+
+
+def _order(a: int, b: int) -> int:
+    """-1 where a is never the greater one, 1 where b never is."""
+    if a == b:
+        return 0
+    try:
+        return -1 if a <= b else 1
+    except LayoutError:
+        return 1 if b <= a else -1
+
+
+def _falls_inside(weight: int, step: int, radix: int) -> bool:
+    """Whether a digit of this step and radix has to be cut, since the outer axis has a digit that starts inside."""
+    if not isinstance(weight, Sym) and not isinstance(step, Sym) and not isinstance(radix, Sym):
+        return step > 0 and step < weight < step * radix and weight % step == 0
+    try:
+        part = 0 if weight % step else weight // step
+        return part not in (0, 1, radix) and radix % part == 0
+    except LayoutError:
+        return False  # the digit stays whole: where that is a carry, it is refused as one
 
 
 def _chain(breaks: set[int], extent: int, axis: str) -> tuple[int, ...]:
-    edges = [1, *sorted(breaks - {1, extent}), extent]
+    edges = [1, *ascending(breaks - {1, extent}), extent]
     for low, high in pairwise(edges):
         if high % low:
             raise LayoutError(f"axis {axis} of {extent} would be split at {low} and at {high}, which no radix refines")
@@ -570,7 +617,10 @@ def _format_term(term: Term) -> str:
 
 
 def _format_row(row: Row) -> str:
-    order: Callable[[tuple[Term, int]], tuple[int, str]] = lambda e: (abs(e[1]), _format_term(e[0]))  # noqa: E731
+    def order(entry: tuple[Term, int]) -> tuple[bool, Any, str]:
+        symbolic = isinstance(entry[1], Sym)
+        return symbolic, str(entry[1]) if symbolic else abs(entry[1]), _format_term(entry[0])
+
     parts = [
         f"{step}" if not term else f"{'' if step == 1 else f'{step} '}{_format_term(term)}"
         for term, step in sorted(row.items(), key=order)

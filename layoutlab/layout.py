@@ -36,7 +36,7 @@ from layoutlab.int_tuple import (
     to_text,
     weighted_sum,
 )
-from layoutlab.symbol import Sym, known_equal
+from layoutlab.symbol import Sym, known, known_equal
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -158,6 +158,11 @@ class Layout:
     def leaves(self) -> list[tuple[Any, Any]]:
         """(extent, stride) of each leaf, in order."""
         return list(zip(flatten(self.shape), flatten(self.stride), strict=True))
+
+    def unknown(self) -> bool:
+        """Whether an extent or a stride is a symbol of which nothing is assumed (`layoutlab.symbol.assuming`)."""
+        entries = [entry.value if isinstance(entry, Basis) else entry for leaf in self.leaves() for entry in leaf]
+        return not all(known(entry) for entry in entries)
 
     def symbolic(self) -> bool:
         """Whether some extent or stride is a symbol."""

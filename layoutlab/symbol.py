@@ -6,20 +6,42 @@ be carried, added, multiplied and divided exactly; whatever would need its value
 >>> n = Sym("N")
 >>> 4 * n + 8, (4 * n + 8) // 4
 (8+4*N, 2+N)
+
+Where it is known how small the unknowns may be, two polynomials are compared for all values at once, or refused:
+
+>>> with assuming(N=1):
+...     64 * n >= 64, n < 64 * n + 1
+(True, True)
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from math import gcd
+from typing import NamedTuple
 
 from layoutlab.errors import LayoutError
+
+
+class UnknownRemainder(LayoutError):
+    """A remainder that differs among the values of its unknowns: it is known again for each residue of them."""
+
+    def __init__(self, value: Sym, divisor: int | Sym) -> None:
+        super().__init__(f"the remainder of {value} by {divisor} is not known")
+        adding = [m for m, c in value.terms if not isinstance(divisor, int) or not divisor or c % divisor]
+        self.unknowns = frozenset(name for monomial in adding for name in monomial)
+        """The unknowns on which the remainder depends."""
+
 
 Monomial = tuple[str, ...]
 """The unknowns multiplied together, sorted; () is the constant."""
 
 
-@dataclass(frozen=True, init=False, repr=False)
+@dataclass(frozen=True, init=False, repr=False, eq=False)
 class Sym:
     """An integer polynomial of unknowns; `?` is an unknown without a name, a different one wherever it stands.
 
@@ -27,7 +49,7 @@ class Sym:
     True
     >>> Sym("N") % 4
     Traceback (most recent call last):
-    layoutlab.errors.LayoutError: the remainder of N by 4 is not known
+    layoutlab.symbol.UnknownRemainder: the remainder of N by 4 is not known
     """
 
     terms: tuple[tuple[Monomial, int], ...]
@@ -119,16 +141,71 @@ class Sym:
         raise LayoutError(f"the quotient of {other} by {self} is not known")
 
     def __mod__(self, other: int | Sym) -> int:
+        """The remainder, where it is the same for all values: (8 + 64 N) % 16 is 8."""
+        if isinstance(other, int) and other and all(c % other == 0 for m, c in self.terms if m):
+            return dict(self.terms).get((), 0) % other
         try:
             _ = self // other
         except LayoutError:
-            raise LayoutError(f"the remainder of {self} by {other} is not known") from None
+            raise UnknownRemainder(self, other) from None
         return 0
 
     def __rmod__(self, other: int) -> int:
         if other == 0:
             return 0
         raise LayoutError(f"the remainder of {other} by {self} is not known")
+
+    # -- questions that code may ask ----------------------------------------------------------------------------------
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the two are the same polynomial.
+
+        Code that branches on it has to know for all values: where `assuming` says what they are, a handoff that asks
+        whether 64*n is 64 is refused. This library's own modules ask for the polynomial and are right either way.
+        """
+        if not isinstance(other, (int, Sym)):
+            return NotImplemented
+        if isinstance(other, Sym) and self.terms == other.terms:
+            return True
+        if _ASSUMED.get() is not None and not _asked_by_library() and _may_be_zero(self - other):
+            raise LayoutError(f"whether {self} is {other} is not known: code for all values cannot branch on it")
+        return False
+
+    def __hash__(self) -> int:
+        return hash(self.terms)
+
+    def __bool__(self) -> bool:
+        if _ASSUMED.get() is not None and not _asked_by_library() and _may_be_zero(self):
+            raise LayoutError(f"whether {self} is 0 is not known: code for all values cannot branch on it")
+        return True
+
+    def __index__(self) -> int:
+        raise LayoutError(
+            f"{self} is a symbol and a number is needed here: where its count makes a list, give a layout instead, "
+            f'as starts_bytes="(4,{self}):(32,16384)"'
+        )
+
+    # -- order --------------------------------------------------------------------------------------------------------
+
+    def __lt__(self, other: int | Sym) -> bool:
+        return _less(self, other, 1)
+
+    def __le__(self, other: int | Sym) -> bool:
+        return _less(self, other, 0)
+
+    def __gt__(self, other: int | Sym) -> bool:
+        return _less(other, self, 1)
+
+    def __ge__(self, other: int | Sym) -> bool:
+        return _less(other, self, 0)
+
+    def __abs__(self) -> int | Sym:
+        return self if self >= 0 else -self
+
+    @property
+    def content(self) -> int:
+        """The greatest number that divides every coefficient."""
+        return gcd(*(c for _, c in self.terms))
 
     def __str__(self) -> str:
         def text(monomial: Monomial, c: int) -> str:
@@ -140,6 +217,19 @@ class Sym:
     __repr__ = __str__
 
 
+def known(value: int | Sym) -> bool:
+    """Whether a number is one, or a symbol of which `assuming` says how small it may be.
+
+    >>> known(Sym("N"))
+    False
+    >>> with assuming(N=1):
+    ...     known(8 * Sym("N"))
+    True
+    """
+    assumed = _ASSUMED.get()
+    return not isinstance(value, Sym) or (assumed is not None and value.unknowns <= assumed.least.keys())
+
+
 def known_equal(a: int | Sym, b: int | Sym) -> bool:
     """Whether two entries are the same number whatever the unknowns are; two that print `?` are not known to be.
 
@@ -147,6 +237,153 @@ def known_equal(a: int | Sym, b: int | Sym) -> bool:
     (True, False)
     """
     return a == b and not (isinstance(a, Sym) and a.anonymous)
+
+
+class Span(NamedTuple):
+    """The numbers from `start` up to `stop`, where one of them is a symbol."""
+
+    start: int | Sym
+    stop: int | Sym
+
+
+def span(start: int | Sym, stop: int | Sym) -> range | Span:
+    """range(start, stop), of symbols too.
+
+    >>> span(0, 8), span(0, 8 * Sym("N"))
+    (range(0, 8), Span(start=0, stop=8*N))
+    """
+    if isinstance(start, int) and isinstance(stop, int):
+        return range(start, stop)
+    return Span(start, stop)
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What has to be so of unknowns: `value` is at most `limit`; `why` says what sets the limit."""
+
+    value: int | Sym
+    limit: int
+    why: str
+
+    def holds(self, **values: int) -> bool:
+        """Whether it is so for these numbers."""
+        value = self.value.at(**values) if isinstance(self.value, Sym) else self.value
+        if isinstance(value, Sym):
+            raise LayoutError(f"whether {self} is not known: {', '.join(sorted(value.unknowns))} have no value")
+        return value <= self.limit
+
+    def implies(self, other: Condition) -> bool:
+        """Whether the other one holds wherever this one does, because it leaves more room for all values.
+
+        >>> n = Sym("N")
+        >>> with assuming(N=1):
+        ...     [Condition(8 * n, 64, "").implies(Condition(k * n, 64, "")) for k in (4, 16)]
+        [True, False]
+        """
+        room = _least((self.value - self.limit) - (other.value - other.limit))
+        return room is not None and room >= 0
+
+    def __str__(self) -> str:
+        return f"{self.value} <= {self.limit}"
+
+
+@dataclass(frozen=True)
+class Assumed:
+    """How small each unknown may be, and the conditions that were asked for meanwhile."""
+
+    least: Mapping[str, int]
+    conditions: list[Condition] = field(default_factory=list)
+
+
+_ASSUMED: ContextVar[Assumed | None] = ContextVar("assumed", default=None)
+
+
+@contextmanager
+def assuming(**least: int) -> Iterator[Assumed]:
+    """A context in which each unknown is a whole number of at least this; comparisons are then of all its values.
+
+    >>> with assuming(N=1) as assumed:
+    ...     at_most(64 * Sym("N"), 256, "a box has 256 rows")
+    True
+    >>> print(*assumed.conditions)
+    64*N <= 256
+    """
+    assumed = Assumed(dict(least))
+    token = _ASSUMED.set(assumed)
+    try:
+        yield assumed
+    finally:
+        _ASSUMED.reset(token)
+
+
+def at_most(value: int | Sym, limit: int, why: str) -> bool:
+    """Whether a number is at most a limit; where a symbol may or may not be, that becomes a condition and is taken to
+    be so.
+
+    Raises LayoutError for a symbol outside of `assuming`.
+    """
+    if isinstance(value, int):
+        return value <= limit
+    assumed = _ASSUMED.get()
+    if assumed is not None:
+        low, high = _least(value - limit), _least(limit - value)
+        if low is not None and low > 0:
+            return False
+        if high is None or high < 0:
+            condition = Condition(value, limit, why)
+            if condition not in assumed.conditions:
+                assumed.conditions.append(condition)
+        return True
+    raise LayoutError(f"whether {value} is at most {limit} is not known")
+
+
+def _least(value: int | Sym) -> int | None:
+    """The least value of a polynomial in which every unknown only adds, counted from its least value on; None
+    where one takes away."""
+    if isinstance(value, int):
+        return value
+    assumed = _ASSUMED.get()
+    if assumed is None or not value.unknowns <= assumed.least.keys():
+        return None
+    total: int | Sym = 0
+    for monomial, coefficient in value.terms:
+        product: int | Sym = coefficient
+        for name in monomial:
+            product = product * (Sym(name) + assumed.least[name])  # x = its least value + what it is more
+        total = total + product
+    if any(c < 0 for monomial, c in _terms(total) if monomial):
+        return None
+    return dict(_terms(total)).get((), 0)
+
+
+def _less(a: int | Sym, b: int | Sym, by: int) -> bool:
+    """Whether b is at least `by` more than a, for all values; refuses where that differs among them."""
+    more, less = _least(b - a), _least(a - b)
+    if more is not None and more >= by:
+        return True
+    if less is not None and less > -by:
+        return False
+    raise LayoutError(f"whether {a} is {'less than' if by else 'at most'} {b} is not known")
+
+
+def at_least_values(value: int | Sym) -> int | Sym:
+    """The polynomial with each unknown at the least value that is assumed of it."""
+    assumed = _ASSUMED.get()
+    return value.at(**assumed.least) if isinstance(value, Sym) and assumed else value
+
+
+def _may_be_zero(value: int | Sym) -> bool:
+    more, less = _least(value), _least(-value)
+    return not ((more is not None and more > 0) or (less is not None and less > 0))
+
+
+def _asked_by_library() -> bool:
+    """Whether the code that compares is a module of this library and no handoff: those are held to a user's rules."""
+    module = sys._getframe(2).f_globals.get("__name__", "")
+    return module.startswith("layoutlab.") and not module.startswith(HANDOFFS)
+
+
+HANDOFFS = ("layoutlab.catalogue.", "layoutlab.kernels.")
 
 
 def _terms(value: int | Sym) -> tuple[tuple[Monomial, int], ...]:

@@ -28,7 +28,7 @@ class HostDriver:
     """What `layoutlab.device.runner` calls, by the names of cuda.bindings.driver.
 
     `ptx` by cubin is what a launch replays; `failing` is the call that fails, with `error`. `calls` counts all of them,
-    `held` is the memory that was not given back.
+    `held` is the memory that was not given back, `shared_bytes` what kernels were allowed of shared memory.
     """
 
     class CUdevice_attribute:
@@ -40,7 +40,7 @@ class HostDriver:
 
     def __init__(self, capability=(9, 0), failing=None, error=CUresult.CUDA_ERROR_NO_DEVICE, ptx=None):
         self.capability, self.failing, self.error, self.ptx = capability, failing, error, ptx or {}
-        self.held, self.calls, self.attributes = {}, [], []
+        self.held, self.calls, self.attributes, self.shared_bytes = {}, [], [], []
 
     def __getattr__(self, name):
         def call(*args):
@@ -83,6 +83,10 @@ class HostDriver:
 
     def do_cuMemFree(self, address):
         del self.held[address]
+
+    def do_cuFuncSetAttribute(self, _function, attribute, value):
+        assert attribute == self.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        self.shared_bytes.append(value)
 
     def do_cuModuleLoadData(self, image):
         return self.ptx[image]

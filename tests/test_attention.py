@@ -2,23 +2,30 @@
 
 import ctypes
 import doctest
-import enum
 import importlib
 import json
 import math
+import re
+from typing import get_args, get_type_hints
 
 import ml_dtypes
 import numpy as np
 import pytest
+from host_driver import CUresult, HostDriver
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from layoutlab.device import runner
+from layoutlab.device import LaunchFailed, runner
 from layoutlab.errors import LayoutError
+from layoutlab.handoff import verify
 from layoutlab.kernels import attention_device, attention_run
 from layoutlab.kernels.attention_config import SHARED_BYTES, TMEM_COLUMNS, AttentionConfig
 from layoutlab.kernels.attention_device import Unavailable, architecture
+from layoutlab.kernels.attention_handoffs import attention_handoffs
 from layoutlab.kernels.attention_host import Operand, arguments, check, compile_attention, dense, operand
 from layoutlab.kernels.attention_reference import errors, reference
-from layoutlab.kernels.attention_run import Replay, random_inputs, replay_launch, run_attention
+from layoutlab.kernels.attention_run import Replay, random_inputs, range_warnings, run_attention
+from layoutlab.ptx.parse import PtxError
 
 HEAD_DIMS = (64, 128, 256)
 
@@ -182,6 +189,21 @@ def test_unnormalized_halves_merge(threshold):
     assert errors(merged, o).within("bf16")
 
 
+def test_an_unnormalized_f16_o_that_may_overflow_is_warned_of():
+    """Equal scores: each row's sum is the number of keys, and O that many times V."""
+    q, k, v = random_inputs(1, 8, 100, 1, 1, 64)
+    config = AttentionConfig(head_dim=64, dtype="f16", normalize=False)
+    fits = run_attention(config, 0 * q, k, np.full_like(v, 600.0))
+    assert fits.good and fits.warnings == [] and float(fits.o.max()) == 60000.0
+    over = run_attention(config, 0 * q, k, np.full_like(v, 700.0))
+    assert not over.good and np.isinf(over.o.astype(np.float32)).all()
+    assert over.warnings == range_warnings(config, np.full(v.shape, 700.0)) and "beyond f16 (65504)" in over.warnings[0]
+    stale = AttentionConfig(head_dim=64, dtype="f16", normalize=False, rescale_threshold=8.0)
+    assert "times 2^8 is" in range_warnings(stale, np.full(v.shape, 600.0))[0]
+    for other in ({"dtype": "bf16", "normalize": False}, {"dtype": "f16"}):
+        assert range_warnings(AttentionConfig(head_dim=64, **other), np.full(v.shape, 700.0)) == []
+
+
 def test_normalized_halves_merge_by_lse_alone():
     (a, b), (o, lse) = halves(AttentionConfig(head_dim=64))
     whole = np.logaddexp(a.lse, b.lse)
@@ -251,6 +273,9 @@ REFUSED_CONFIGS = [
     ({"tmem_p0_offset": 96}, r"at most 64.*P0 = columns \[96, 160\) overlaps S1"),
     ({"head_dim": 256, "tmem_p0_offset": 64}, r"at most 32.*P0 = columns \[64, 96\) overlaps S1"),
     ({"rescale_threshold": 9.0}, "from 0 to 8"),
+    ({"rescale_threshold": "8"}, "rescale_threshold='8' is a str, and takes float or int"),
+    ({"causal": 1}, "causal=1 is a int, and takes bool"),
+    ({"head_dim": 64.0}, "head_dim=64.0 is a float, and takes int"),
     ({"head_dim": 128, "iter_acc_early_release_in_epilogue": 0}, "sub-tile 1 is the last"),
 ]
 GOOD = ((1, 128, 4, 64), (1, 128, 2, 64))
@@ -269,10 +294,10 @@ REFUSED_OPERANDS = [
 ]
 
 
-@pytest.mark.parametrize("settings, message", REFUSED_CONFIGS)
-def test_wrong_configurations_are_refused(settings, message):
+@pytest.mark.parametrize("values, message", REFUSED_CONFIGS)
+def test_wrong_configurations_are_refused(values, message):
     with pytest.raises(LayoutError, match=message):
-        AttentionConfig(**settings)
+        AttentionConfig(**values)
 
 
 @pytest.mark.parametrize("changed, message", REFUSED_OPERANDS)
@@ -281,6 +306,41 @@ def test_operands_that_do_not_fit_are_refused(changed, message):
     assert check(config, **dense(*GOOD)).q.shape == GOOD[0]
     with pytest.raises(LayoutError, match=message):
         check(config, **(dense(*GOOD) | changed))
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "head_dim": st.sampled_from([64, 128, 256, 96, "64", True, None]),
+            "dtype": st.sampled_from(["bf16", "f16", "f32", None]),
+            "p": st.sampled_from(["tmem", "smem", 3]),
+            "route": st.sampled_from(["vector", "coordinate", "composition", ""]),
+            "causal": st.sampled_from([False, True, 1]),
+            "normalize": st.sampled_from([False, True, "no"]),
+            "tmem_p0_offset": st.one_of(st.integers(-8, 140), st.sampled_from([32.0, "32", True])),
+            "rescale_threshold": st.one_of(st.floats(), st.sampled_from([8, -1, None])),
+            "iter_acc_early_release_in_epilogue": st.sampled_from([None, 0, 1, 2, 3, 7, "0"]),
+            "fault": st.sampled_from(get_args(get_type_hints(AttentionConfig)["fault"])),
+        },
+    )
+)
+def test_settings_are_refused_by_a_sentence_or_every_handoff_is_proved(values):
+    """Whatever is asked for: a LayoutError, or a kernel that fits and whose handoffs are right but for its fault."""
+    try:
+        config = AttentionConfig(**values)
+    except LayoutError:
+        return
+    assert config.shared_bytes <= SHARED_BYTES and config.tmem_columns <= TMEM_COLUMNS
+    verdicts = {name: verify(h).verdict for name, h in attention_handoffs(config).items()}
+    wrong = [name for name, verdict in verdicts.items() if verdict != "proved"]
+    assert len(wrong) == (config.fault not in ("none", "early_release") and displaces(config)), (config, wrong)
+
+
+def displaces(config):
+    """Whether the planted fault moves anything: an offset of 0 is 0 in every unit."""
+    return not (config.fault.startswith("p_offset") and config.tmem_p0_offset == 0)
 
 
 def test_more_kv_heads_than_divide_the_heads_are_refused():
@@ -309,64 +369,93 @@ def test_other_devices_are_refused(capability):
 # -- running on a device, with a driver that stands in for it --------------------------------------------------------
 
 
-class HostDriver:
-    """A CUDA driver whose device memory is host memory, so that a replay can stand in for the device."""
+@pytest.fixture
+def stand_in(monkeypatch):
+    """Makes a driver whose launches are replays of what was compiled the one that is found."""
 
-    class CUdevice_attribute:
-        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 0
-        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 1
+    def there(capability=(10, 0), **options):
+        driver = HostDriver(capability, **options)
 
-    def __init__(self, capability=(10, 0), failing=None):
-        self.capability, self.failing, self.held = capability, failing, {}
+        def compiled(*args, **named):
+            found = compile_attention(*args, **named)
+            driver.ptx[bytes(found.artifacts.CUBIN)] = found.artifacts.PTX
+            return found
 
-    def __getattr__(self, name):
-        def call(*args):
-            if name == self.failing:
-                return (CUresult.CUDA_ERROR_NO_DEVICE,)
-            return CUresult.CUDA_SUCCESS, getattr(type(self), f"do_{name}", lambda *_: 0)(self, *args)
+        monkeypatch.setattr(runner, "cuda_driver", lambda: driver)
+        monkeypatch.setattr(attention_run, "compile_attention", compiled)
+        return driver
 
-        return call
-
-    def do_cuDeviceGetAttribute(self, attribute, _device):
-        return self.capability[attribute]
-
-    def do_cuMemAlloc(self, size):
-        memory = np.full(size, 0xFF, np.uint8)
-        self.held[memory.ctypes.data] = memory
-        return memory.ctypes.data
-
-    def do_cuMemcpyHtoD(self, to, source, size):
-        ctypes.memmove(self.held[to].ctypes.data, source, size)
-
-    def do_cuMemcpyDtoH(self, to, source, size):
-        ctypes.memmove(to, self.held[source].ctypes.data, size)
-
-    def do_cuMemFree(self, address):
-        del self.held[address]
+    return there
 
 
-class CUresult(enum.IntEnum):
-    CUDA_SUCCESS = 0
-    CUDA_ERROR_NO_DEVICE = 100
-
-
-def test_a_device_gets_copies_and_gives_results_back(monkeypatch):
-    driver = HostDriver()
-    launches = []
-
-    def launch(compiled, packed):
-        launches.append(packed)
-        there = [Operand(at, (memory.size // 2,), "bf16") for at, memory in driver.held.items()]
-        replay_launch(compiled, packed, there)
-
-    monkeypatch.setattr(runner, "cuda_driver", lambda: driver)
-    monkeypatch.setattr(attention_device, "launch", launch)
+@pytest.mark.parametrize("capability, arch", [((10, 0), "sm_100a"), ((10, 3), "sm_103a")])
+def test_a_device_runs_the_captured_launch(stand_in, capability, arch):
+    driver = stand_in(capability)
     inputs = random_inputs(1, 30, 50, 2, 1, 64)
     outcome = run_attention(AttentionConfig(head_dim=64), *inputs, on="device")
     assert outcome.good, str(outcome)
     assert outcome.instructions is None and outcome.seconds > 0
-    assert len(launches) == 2 and not driver.held
+    assert driver.calls.count("cuLaunchKernelEx") == 2 and not driver.held
+    assert driver.calls.count("cuMemcpyHtoD") == 6 and driver.calls.count("cuMemcpyDtoH") == 3
+    assert driver.shared_bytes == [AttentionConfig(head_dim=64).shared_bytes]
+    assert all(f".target {arch}" in ptx for ptx in driver.ptx.values())
     assert bits(outcome) == bits(run_attention(AttentionConfig(head_dim=64), *inputs))
+
+
+def spoilt(monkeypatch, change):
+    """Changes the parameters of each launch: `change(number, bytes)` of those that are tensor maps."""
+    launch = runner.Device.launch
+
+    def other(self, function, described, params):
+        maps = [i for i, data in enumerate(params) if len(data) == 128]
+        launch(self, function, described, [change(maps.index(i), x) if i in maps else x for i, x in enumerate(params)])
+
+    monkeypatch.setattr(runner.Device, "launch", other)
+
+
+def moved(data, offset):
+    """A tensor map of a tensor that starts elsewhere."""
+    address = int.from_bytes(data[:8], "little") + offset
+    return address.to_bytes(8, "little") + data[8:]
+
+
+def test_a_wrong_address_in_a_tensor_map_is_seen(stand_in, monkeypatch):
+    driver = stand_in()
+    inputs = random_inputs(1, 64, 64, 1, 1, 64)
+    spoilt(monkeypatch, lambda number, data: moved(data, 16) if number == 1 else data)  # K, eight elements on
+    with pytest.raises(PtxError, match="of its tensor"):
+        run_attention(AttentionConfig(head_dim=64), *inputs, on="device")
+    assert not driver.held
+
+
+def test_operands_in_each_others_place_are_seen(stand_in, monkeypatch):
+    stand_in()
+    prepared = attention_device.Device.prepared
+
+    def exchanged(self, compiled, packed):
+        q, k, v, *rest = packed
+        return prepared(self, compiled, (q, v, k, *rest))
+
+    monkeypatch.setattr(attention_device.Device, "prepared", exchanged)
+    assert not run_attention(AttentionConfig(head_dim=64), *random_inputs(1, 64, 64, 1, 1, 64), on="device").good
+
+
+@pytest.mark.parametrize("call", ["cuModuleLoadData", "cuFuncSetAttribute", "cuLaunchKernelEx", "cuCtxSynchronize"])
+def test_a_driver_that_fails_is_a_sentence(stand_in, call):
+    driver = stand_in(failing=call, error=CUresult.CUDA_ERROR_LAUNCH_FAILED)
+    with pytest.raises(LaunchFailed, match=f"{call} failed with CUDA_ERROR_LAUNCH_FAILED"):
+        run_attention(AttentionConfig(head_dim=64), *random_inputs(1, 1, 1, 1, 1, 64), on="device")
+    assert not driver.held
+
+
+def test_the_command_runs_on_a_device(stand_in, capsys):
+    stand_in()
+    status, printed = run_command(capsys, "--seq", "20", "--on", "device")
+    assert status == 0 and "within the limits" in printed.out and "warp-instructions" not in printed.out
+    assert run_command(capsys, "--seq", "20", "--on", "device", "--fault", "p_offset_forgotten")[0] == 1
+    stand_in((9, 0))
+    status, printed = run_command(capsys, "--seq", "20", "--on", "device")
+    assert status == 3 and "compute capability 9.0, and this kernel runs on 10.0 and 10.3 alone" in printed.err
 
 
 @pytest.mark.parametrize("arch", ["sm_100a", "sm_103a"])
@@ -378,7 +467,7 @@ def test_it_compiles_for_each_architecture_that_it_runs_on(arch):
 @pytest.mark.parametrize(
     "driver, message",
     [
-        (HostDriver(failing="cuInit"), "no CUDA device here: cuInit failed with CUDA_ERROR_NO_DEVICE"),
+        (HostDriver((10, 0), failing="cuInit"), "no CUDA device here: cuInit failed with CUDA_ERROR_NO_DEVICE"),
         (HostDriver((9, 0)), r"compute capability 9\.0"),
     ],
 )
@@ -460,6 +549,10 @@ def test_the_command_reports_json(capsys):
     assert result["relative_error"] < 4e-3 and result["cosine"] > 0.9999 and result["lse_error"] < 1e-3
     assert result["instructions"] > 0 and result["seconds"] > 0 and result["warnings"] == []
     assert result["where"].startswith("batch 0, row ")
+    stamp, asked = {"schema", "version", "dsl_version"}, {"cosine", "relative_error", "lse_error", "where"}
+    assert set(result) == stamp | asked | {"instructions", "seconds", "warnings"}
+    status, printed = run_command(capsys, "--seq", "9", "--json", "--fault", "p_offset_forgotten")
+    assert status == 1 and set(json.loads(printed.out)) - set(result) == {"fault", "unseen"}
 
 
 def test_the_command_shows_budget_and_verdict(capsys):
@@ -479,15 +572,15 @@ def test_a_planted_fault_that_is_not_seen_is_said(capsys):
     assert run_command(capsys, *advised)[0] == 1
 
 
-@pytest.mark.parametrize("fault, settings", [
+@pytest.mark.parametrize("fault, values", [
     ("p_offset_forgotten", {"p": "smem"}),
     ("p_offset_in_columns", {"p": "smem"}),
     ("early_release", {"head_dim": 64}),
 ])  # fmt: skip
-def test_a_fault_without_effect_is_refused(fault, settings):
+def test_a_fault_without_effect_is_refused(fault, values):
     AttentionConfig(fault=fault)
     with pytest.raises(LayoutError, match=f"fault={fault} "):
-        AttentionConfig(fault=fault, **settings)
+        AttentionConfig(fault=fault, **values)
 
 
 def test_the_command_takes_and_gives_files(capsys, tmp_path):
@@ -499,6 +592,52 @@ def test_the_command_takes_and_gives_files(capsys, tmp_path):
     o, lse = reference(*inputs, 0.125)
     assert out["o"].shape == (1, 20, 2, 64) and out["lse"].shape == (1, 2, 20)
     assert np.abs(out["o"] - o).max() < 0.05 and np.abs(out["lse"] - lse).max() < 0.05
+
+
+def test_an_unnormalized_result_is_saved_with_its_maxima(capsys, tmp_path):
+    status, _ = run_command(capsys, "--seq", "20", "--no-normalize", "--save", str(tmp_path / "out"))
+    with np.load(tmp_path / "out") as out:  # the name as it was given
+        assert status == 0 and sorted(out.files) == ["lse", "o", "row_max"]
+        assert out["row_max"].shape == out["lse"].shape == (1, 1, 20)
+
+
+def npz(folder, **arrays):
+    """A file of q, k and v, of which these are others."""
+    good = dict(zip("qkv", random_inputs(1, 20, 30, 2, 1, 64), strict=True))
+    np.savez(folder / "in.npz", **(good | arrays))
+    return "--load", str(folder / "in.npz")
+
+
+REFUSED_FILES = [
+    ({"q": np.full((1, 2, 1, 64), "a")}, (), "q in .*in.npz is <U1: numbers such as float32 are taken"),
+    ({"k": np.zeros((1, 2, 1, 64), np.complex64)}, (), "k in .*in.npz is complex64"),
+    ({"q": np.array([None])}, (), "is no .npz file of numbers: write one by numpy.savez"),
+    ({"q": np.float32(3)}, (), r"q has shape \(\), not \(batch, seq, heads, head_dim\)"),
+    ({"v": np.zeros((1, 5, 1, 64))}, (), "k has shape .* and v .*: they must be equal"),
+    ({"q": np.full((1, 20, 2, 64), np.nan)}, (), "q holds NaN, or what is infinite as bf16"),
+    ({"q": np.full((1, 20, 2, 64), 1e6)}, ("--dtype", "f16"), "q holds NaN, or what is infinite as f16"),
+    ({}, ("--seq", "21"), "--seq 21 is not what .*in.npz has, 20: leave it out"),
+    ({}, ("--kv-heads", "2"), "--kv-heads 2 is not what .*in.npz has, 1: leave it out"),
+    ({}, ("--head-dim", "128"), "--head-dim 128 is not what .*in.npz has, 64: leave it out"),
+    ({}, ("--save", "/nowhere/out.npz"), "--save /nowhere/out.npz cannot be written: no such folder"),
+    ({}, ("--save", "."), "--save . cannot be written: it is a folder"),
+]
+
+
+@pytest.mark.parametrize("arrays, options, message", REFUSED_FILES)
+def test_files_that_mean_nothing_are_refused(capsys, tmp_path, monkeypatch, arrays, options, message):
+    monkeypatch.setattr(attention_run, "compile_attention", None)
+    status, printed = run_command(capsys, *npz(tmp_path, **arrays), *options)
+    assert status == 2 and re.search(message, printed.err), printed.err
+
+
+@pytest.mark.parametrize("written", [b"hello", b""])
+def test_what_is_no_npz_file_is_refused(capsys, tmp_path, written):
+    (tmp_path / "in.npz").write_bytes(written)
+    np.save(tmp_path / "one.npy", np.zeros(3))
+    for name in ("in.npz", "one.npy"):
+        status, printed = run_command(capsys, "--load", str(tmp_path / name))
+        assert status == 2 and "is no .npz file of numbers" in printed.err
 
 
 def test_the_command_refuses_before_compile(capsys):
@@ -513,6 +652,8 @@ def test_the_command_refuses_before_compile(capsys):
         (("--seq", "0"), "leave nothing to compute"),
         (("--kv-seq", "-1"), "a size is negative"),
         (("--scale", "-1"), "not a positive number"),
+        (("--seed", "-1"), "seed=-1 is negative: 0 or more"),
+        (("--iter-acc-early-release-in-epilogue", "1"), "iter_acc_early_release_in_epilogue=1 is not 0"),
         (("--p", "smem", "--fault", "early"), "fault=early is not one of"),
     ],
 )

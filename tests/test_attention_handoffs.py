@@ -1,14 +1,19 @@
 """Who wrote what each unit of the attention kernel reads: as a replay of its PTX remembers it, as it is declared."""
 
+import re
+from typing import get_args, get_type_hints
+
 import ml_dtypes
 import numpy as np
 import pytest
 
 import layoutlab as ll
+from layoutlab.draw.journey import stops_of
 from layoutlab.kernels.attention_config import EPILOGUE_COLUMNS, ROWS, SLOTS, AttentionConfig
 from layoutlab.kernels.attention_handoffs import attention_handoffs
 from layoutlab.kernels.attention_host import arguments, check, compile_attention
 from layoutlab.kernels.attention_run import random_inputs
+from layoutlab.kernels.attention_way import attention_way
 from layoutlab.replay import replay
 
 CORRECTION = 128  # the first thread of the correction warps
@@ -134,7 +139,8 @@ def test_a_wrong_p_offset_reads_words_of_the_tensor_core(fault):
 @pytest.mark.parametrize("head_dim", [64, 128, 256])
 def test_every_declared_handoff_is_proved(head_dim, p, slot):
     made = attention_handoffs(AttentionConfig(head_dim=head_dim, p=p), slot)
-    assert list(made) == ["sQ", "sK", "sV", "tS", {"tmem": "tP", "smem": "sP"}[p], "oRescale", "epilogue", "store"]
+    p_name = {"tmem": "tP", "smem": "sP"}[p]
+    assert list(made) == ["sQ", "sK", "sV", "tS", p_name, "oRescale", "tO", "epilogue", "store"]
     for h in made.values():
         verdict = ll.verify(h)
         assert verdict.proved and verdict.checked == h.tile.size, str(verdict)
@@ -226,6 +232,28 @@ def test_tma_put_each_element_where_it_is_declared(whole_run):
             assert (bits == expected).all() and bits.size == h.tile.size
 
 
+@pytest.mark.parametrize("column", [0, 17, 63])
+def test_an_elements_way_names_the_bytes_that_the_kernel_moved(whole_run, column):
+    """At the byte of shared memory that the way tells lies what the tensor has at the byte of global memory."""
+    config, record, (q, k, v) = whole_run
+    qk, pv = mma_reads(record, config)
+    steps = config.head_dim // 16, config.kv_tile // 16
+    settings = {"head_dim": str(config.head_dim), "p": config.p, "route": config.route, "kv_seq": "384"}
+    elements = {
+        "sQ": (q, ("Q", (101, column)), in_steps([a for a, _ in qk], steps[0])),
+        "sK": (k, ("K", (300, column)), in_steps([b for _, b in qk], steps[0])),
+        "sV": (v, ("V", (column, 300)), in_steps([b for _, b in pv], steps[1])),
+    }
+    for name, (tensor, element, found) in elements.items():
+        way = attention_way(element, settings)
+        stop = next(stop for leg, stop in zip(way.legs, stops_of(way.legs, way.fixed), strict=True) if leg.name == name)
+        (place,) = stop.places
+        there, here = (int(re.search(r"byte (\d+)", text)[1]) for text in (place.source, place.written))
+        (base,) = bases(found, config, name)
+        shared = record.snapshots[0].shared[base + here : base + here + 2].tobytes()
+        assert shared == tensor.tobytes()[there : there + 2]
+
+
 def test_s_is_taken_where_it_is_declared(run):
     config, record = run
     loads = [r for r in record.reads_of("tmem.load") if r.location[..., 1].max() < SLOTS * config.kv_tile]
@@ -261,6 +289,22 @@ def test_o_is_put_back_where_it_is_declared(run):
     assert rescaled >= ROWS * config.head_dim
 
 
+def test_o_is_taken_where_it_is_declared(run):
+    """Sub-tile after sub-tile, by threads that take its columns in order; the rescaling takes fewer at a time."""
+    config, record = run
+    h = attention_handoffs(config)["tO"]
+    first = SLOTS * config.kv_tile
+    loads = [r for r in record.reads_of("tmem.load") if r.location[..., 1].min() >= first]
+    whole = [load for load in loads if load.location.shape[1] == EPILOGUE_COLUMNS]
+    assert len(whole) == 4 * config.subtiles
+    for load in whole:
+        t, r = np.indices(load.location.shape[:2])
+        declared = h.reader.read.at(m=load.thread - CORRECTION + t, n=int(load.location[0, 0, 1]) - first + r)
+        assert (load.location[..., 0] == declared["lane"]).all() and (load.location[..., 2] == 0).all()
+        assert (32 * load.location[..., 1] == declared["bit"]).all()
+    assert h.reader.owner.first_thread == CORRECTION
+
+
 def test_o_leaves_by_the_declared_sub_tiles(run):
     config, record = run
     h = attention_handoffs(config)["epilogue"]
@@ -287,3 +331,23 @@ def test_a_planted_fault_is_refuted_and_read_as_declared(fault):
     (found,) = in_steps([a for a, _ in pv], config.kv_tile // 16)
     assert (found[..., 0] == read_by(h)["lane"]).all()
     assert (32 * found[..., 1] + found[..., 2] == read_by(h)["bit"]).all()
+
+
+FAULTS = [
+    fault for fault in get_args(get_type_hints(AttentionConfig)["fault"]) if fault not in ("none", "early_release")
+]
+ABOUT = {"q": "sQ", "k": "sK", "v": "sV", "p": "tP", "rescale": "oRescale", "epilogue": "epilogue"}
+
+
+@pytest.mark.parametrize("head_dim", [64, 128, 256])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_makes_its_own_handoff_wrong_and_no_other(fault, head_dim):
+    try:
+        config = AttentionConfig(head_dim=head_dim, fault=fault)
+    except ll.LayoutError as refused:
+        assert (fault, head_dim) in {("q_steps", 64), ("k_steps", 64), ("rescale_shifted", 256)}
+        assert f"fault={fault}" in str(refused)
+        return
+    wrong = [name for name, h in attention_handoffs(config, 1).items() if ll.verify(h).verdict != "proved"]
+    own = {"o_unswizzled": "epilogue", "o_heads_first": "store"}.get(fault) or ABOUT[fault.split("_")[0]]
+    assert wrong == [own]

@@ -549,14 +549,14 @@ def unavailable() -> Any:
     ("opened", "reason"),
     [
         (unavailable, "there is no CUDA device here: no driver"),
-        (found((9, 0)), "the kernel is sm_100a code, and the device here has compute capability 9.0"),
-        (found((10, 0)), "there is an SM100 device, and this version of layoutlab does not ask it"),
+        (found((9, 0)), "the kernel runs on compute capability 10.0 and 10.3, and the device here has 9.0"),
+        (found((10, 1)), "the kernel runs on compute capability 10.0 and 10.3, and the device here has 10.1"),
     ],
-    ids=["none", "sm90", "sm100"],
+    ids=["none", "sm90", "sm101"],
 )
 def test_why_no_device_is_asked(opened: Any, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "Device", opened)
-    assert device.missing() == reason
+    assert device.missing_sm100() == reason
     answer = crosscheck(sP(kv=64), ["device"])
     assert answer.exit_status == 3 and reason in str(answer)
 
@@ -634,6 +634,6 @@ def test_what_is_said_of_the_device_is_about_the_device(monkeypatch: pytest.Monk
     for name in ("sQ", "tP"):
         told = {w.name: w for w in crosscheck(CATALOGUE[name](), ["device"]).witnesses}
         assert told["device"].why.startswith(plain) and "manual" not in told["device"].why
-    assert device.missing() == plain
+    assert device.missing_sm100() == plain
     monkeypatch.setattr(device, "Device", found((9, 0)))
-    assert "there is a device here" in str(crosscheck(CATALOGUE["tP"](), ["device"]))
+    assert "there is a device here" in str(crosscheck(CATALOGUE["sQ"](), ["device"]))

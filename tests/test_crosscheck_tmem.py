@@ -8,7 +8,7 @@ import pytest
 
 import layoutlab as ll
 from layoutlab.catalogue import tP
-from layoutlab.crosscheck import crosscheck, tmem_p
+from layoutlab.crosscheck import crosscheck, sides
 from layoutlab.crosscheck.tmem_p import kernel_settings
 from layoutlab.kernels.attention_observe import observe
 
@@ -43,9 +43,9 @@ def test_the_run_gives_the_models_first_counterexample() -> None:
 def test_what_the_run_shows(seen: dict[str, Any]) -> None:
     """Each of 16384 elements at one place of its own, and read there."""
     assert seen["stopped"] is None and sorted(seen["owner"]) == list(range(128 * 128))
-    assert len(set(seen["wrote"])) == 128 * 128 and min(seen["wrote"]) >= 0 and all(seen["by_threads"])
+    assert len(set(seen["wrote"])) == 128 * 128 and min(seen["wrote"]) >= 0 and all(seen["by_writer"])
     assert [seen["reads"][element] for element in seen["owner"]] == seen["wrote"]
-    assert tmem_p.testimony(tP(), ll.verify(tP()), seen).agrees
+    assert sides.testimony(tP(), ll.verify(tP()), seen).agrees
 
 
 @pytest.mark.parametrize(
@@ -55,18 +55,18 @@ def test_what_the_run_shows(seen: dict[str, Any]) -> None:
         ("wrote", 130, 0, "T1 V2 writes place 17440 by the model, 0 in the run"),
         ("wrote", 7, -1, "T0 V7 writes place 1136 by the model, -1 in the run"),
         ("reads", 3, 0, "is read at place 1072 by the model, 0 in the run"),
-        ("by_threads", 9, False, "covered is proved by the model, refuted"),
+        ("by_writer", 9, False, "covered is proved by the model, refuted"),
     ],
 )
 def test_a_tampered_run_disagrees(seen: dict[str, Any], name: str, at: int, value: Any, difference: str) -> None:
     changed = list(seen[name])
     changed[at] = value
-    found = tmem_p.testimony(tP(), ll.verify(tP()), {**seen, name: changed})
+    found = sides.testimony(tP(), ll.verify(tP()), {**seen, name: changed})
     assert found.agrees is False and difference in found.why
 
 
 def test_another_accumulator_there_disagrees(seen: dict[str, Any]) -> None:
-    found = tmem_p.testimony(tP(), ll.verify(tP()), {**seen, "others": [[40, 41]]})
+    found = sides.testimony(tP(), ll.verify(tP()), {**seen, "others": [[40, 41]]})
     assert found.agrees is False and "inside is proved by the model, refuted (T0 V16 (m=0, k=16)" in found.why
 
 

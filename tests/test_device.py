@@ -264,4 +264,8 @@ def test_the_commands(tmp_path, capsys):
     assert capsys.readouterr().out.endswith("differs\n")
     assert main(["check-bundle", str(tmp_path)]) == 3
     assert main(["bundle", "sP90", "--set", "kv=65", "-o", str(folder)]) == 2
+    reused = tmp_path / "rs_reuse"
+    assert main(["bundle", "rs_reuse", "--set", "kv=64", "--set", "dtype=f16", "-o", str(reused)]) == 0
+    assert Bundle(reused).settings["store"] == "registers"
+    assert main(["bundle", "rs_reuse", "--set", "instruction=mma.sync", "-o", str(folder)]) == 2
     assert "kv=65 is not one of 64, 128, 256" in capsys.readouterr().err

@@ -74,6 +74,7 @@ OURS = {
     "L": Layout,
     "S": lambda bits, base, shift, offset, outer: ComposedLayout(Swizzle(bits, base, shift), offset, outer),
     "T": lambda layout, bits=None: layout,
+    "SM": lambda layout, bits: layout,
     "TM": lambda layout, bits: layout,
     "R": lambda shape: Layout(shape),
     "I": lambda shape: ComposedLayout(None, map_leaves(lambda _: 0, shape), make_identity_layout(shape)),
@@ -88,6 +89,7 @@ def fragment(mma: Any, operand: str, shape: Any, bits: int = 32) -> Layout:
 
 
 OURS["fragment"] = fragment
+OURS["fragment_of"] = lambda mma, operand, part: getattr(mma, f"make_fragment_{operand}")(part)
 
 
 def ours(expression: str) -> Answer:
@@ -107,6 +109,20 @@ def theirs(expression: str, arch: str = "sm_100a") -> Answer:
     """What the DSL prints, without the pointer of a tensor."""
     answer = WORKERS[arch].ask(expression)
     return answer if answer.text is None else Answer(stripped(answer.text))
+
+
+def agreeing(expressions, refusals=(), arch="sm_100a"):
+    """How many expressions give the DSL's text; the only others are refused by both, or by us for one of these."""
+    same = 0
+    for expression in expressions:
+        mine, other = ours(expression), theirs(expression, arch)
+        if mine.text is None:
+            known = other.text is None or any(re.search(why, mine.refused) for why in refusals)
+            assert known, f"{expression}\n  {mine.refused}\n  {other.text}"
+        else:
+            assert mine.text == other.text, expression
+            same += 1
+    return same
 
 
 def stripped(text: str) -> str:

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import prod
 
 from layoutlab.atoms.descriptors import CORE_BYTES, Major, SmemDescriptor, SwizzleMode, pattern_of
 from layoutlab.digits import Map, strided_over
@@ -70,16 +71,21 @@ def linear_operand_map(
     rows: int,
     element_bits: int = 16,
     major: Major = "K",
-    starts_bytes: Sequence[int] = (0,),
+    starts_bytes: Sequence[int] | Layout = (0,),
     axes: tuple[str, str] = ("m", "k"),
     *,
     padded: bool = False,
+    row_starts: Sequence[int] | Layout = (0,),
 ) -> Map:
     """`operand_map` before the swizzle: (m, k) -> bit of the address that the instruction then swizzles.
 
     >>> linear_operand_map(SmemDescriptor(start=512, lbo=0, sbo=1024, swizzle=128), 128)(m=1, k=0)
     {'bit': 5120}
+
+    `row_starts` are those of several instructions, each of as many of the rows. Starts may be a layout too.
     """
+    (first, k_starts), (first_row, more_rows) = (_starts(starts) for starts in (starts_bytes, row_starts))
+    rows = _whole(rows, prod(extent for extent, _ in more_rows), "rows")
     pattern = pattern_of(desc.swizzle)
     per_step = k_per_instruction(element_bits, padded=padded)
     chunk = desc.elements_a_chunk(element_bits, major, padded=padded)
@@ -97,8 +103,15 @@ def linear_operand_map(
         across = pattern.width // CORE_BYTES  # chunks of an atom
         row_modes = [*near, (across, CORE_BYTES * 8), (_whole(rows, chunk * across, "rows"), desc.lbo * 8)]
         k_modes = [(groups, width), (_whole(per_step, groups, "ks"), desc.sbo * 8)]
-    k_modes += [(extent, stride * 8) for extent, stride in as_modes(starts_bytes)]
-    return strided_over({row_name: row_modes, k_name: k_modes}, "bit").plus("bit", 8 * (desc.start + starts_bytes[0]))
+    k_modes += [(extent, stride * 8) for extent, stride in k_starts]
+    row_modes += [(extent, stride * 8) for extent, stride in more_rows]
+    table = strided_over({row_name: row_modes, k_name: k_modes}, "bit")
+    return table.plus("bit", 8 * (desc.start + first + first_row))
+
+
+def _starts(starts: Sequence[int] | Layout) -> tuple[int, list[tuple[int, int]]]:
+    """The first start, and the modes by which the others are further."""
+    return (0, starts.leaves()) if isinstance(starts, Layout) else (starts[0], as_modes(starts))
 
 
 def as_modes(values: Sequence[int]) -> list[tuple[int, int]]:
@@ -232,8 +245,19 @@ def _taken_apart(layout: Layout | ComposedLayout, element_bits: int) -> tuple[La
         return outer, 0
     if not isinstance(layout.inner, Swizzle) or layout.offset != 0:
         raise LayoutError(f"{layout}: an operand is a swizzle over a layout from 0")
-    swizzle = layout.inner if layout.inner.unit_bits else Swizzle(*_bms(layout.inner), unit_bits=8)
-    b, m, s = _bms(swizzle.counted_in(8))
+    return outer, swizzle_mode(layout.inner)
+
+
+def swizzle_mode(swizzle: Swizzle | None) -> SwizzleMode:
+    """The mode of a descriptor that swizzles so; a swizzle without a unit counts bytes, as CuTe prints it.
+
+    >>> swizzle_mode(Swizzle(2, 4, 3)), swizzle_mode(Swizzle(3, 3, 3, unit_bits=16)), swizzle_mode(None)
+    (64, 128, 0)
+    """
+    if swizzle is None:
+        return 0
+    counted = swizzle if swizzle.unit_bits else Swizzle(*_bms(swizzle), unit_bits=8)
+    b, m, s = _bms(counted.counted_in(8))
     modes: dict[tuple[int, int, int], SwizzleMode] = {
         (1, 4, 3): 32,
         (2, 4, 3): 64,
@@ -241,12 +265,12 @@ def _taken_apart(layout: Layout | ComposedLayout, element_bits: int) -> tuple[La
         (2, 5, 2): "128_32b",
     }
     if b == 0:
-        return outer, 0
+        return 0
     if (b, m, s) not in modes:
         raise LayoutError(
-            f"{swizzle} is S<{b},{m},{s}> on bytes: descriptors have S<1,4,3>, S<2,4,3>, S<3,4,3> and S<2,5,2> on bytes"
+            f"{counted} is S<{b},{m},{s}> on bytes: descriptors have S<1,4,3>, S<2,4,3>, S<3,4,3> and S<2,5,2> on bytes"
         )
-    return outer, modes[b, m, s]
+    return modes[b, m, s]
 
 
 def _rows_and_ks(layout: Layout) -> Layout:

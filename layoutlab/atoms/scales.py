@@ -96,7 +96,28 @@ class TmemCopy:
     @property
     def columns(self) -> int:
         """32-bit columns written."""
-        return _SHAPES[self.shape].bits // 32
+        return self.line_bits // 32
+
+    @property
+    def line_bits(self) -> int:
+        """Bits of one line."""
+        return _SHAPES[self.shape].bits
+
+    def line_modes(self) -> tuple[tuple[int, int], ...]:
+        """(extent, lanes apart) of the lines, fastest first: how they spread over lanes.
+
+        >>> TmemCopy("64x128b.warpx2::01_23").line_modes()
+        ((32, 1), (2, 64))
+        """
+        return _SHAPES[self.shape].lines
+
+    def copy_modes(self) -> tuple[tuple[int, int], ...]:
+        """(extent, lanes apart) of the lanes that one line goes to; nothing where it goes to one.
+
+        >>> TmemCopy("32x128b.warpx4").copy_modes()
+        ((4, 32),)
+        """
+        return _SHAPES[self.shape].copies
 
     @property
     def source(self) -> str:

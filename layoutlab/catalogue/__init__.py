@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from layoutlab.catalogue.epilogue import epilogue
 from layoutlab.catalogue.ldsm import ldsm
+from layoutlab.catalogue.o_store import store
 from layoutlab.catalogue.orescale import oRescale
 from layoutlab.catalogue.rs_reuse import rs_reuse
 from layoutlab.catalogue.sk import sK
@@ -21,10 +22,24 @@ from layoutlab.errors import LayoutError
 from layoutlab.handoff.core import Handoff, HandoffFunction
 from layoutlab.handoff.settings import nearest
 
-__all__ = ["CATALOGUE", "epilogue", "ldsm", "named", "oRescale", "rs_reuse", "sK", "sP", "sP90", "sQ", "sV", "tP"]
+__all__ = [
+    "CATALOGUE",
+    "epilogue",
+    "ldsm",
+    "named",
+    "oRescale",
+    "rs_reuse",
+    "sK",
+    "sP",
+    "sP90",
+    "sQ",
+    "sV",
+    "store",
+    "tP",
+]
 
 CATALOGUE: dict[str, HandoffFunction] = {
-    function.__name__: function for function in (sP, tP, sQ, sK, sV, oRescale, epilogue, ldsm, rs_reuse, sP90)
+    function.__name__: function for function in (sP, tP, sQ, sK, sV, oRescale, epilogue, store, ldsm, rs_reuse, sP90)
 }
 
 

@@ -20,6 +20,7 @@ examples:
   layoutlab draw sP -o sP.gv                                          the handoff's graph, and sP.svg rendered from it
   layoutlab draw attention -o attention.gv                            a whole kernel's
   layoutlab draw attention --element 'O[5,17]'                        one element's way through a kernel
+  layoutlab draw attention --element 'O[0,133,2,17]' --set seq=300 --set heads=4 --set causal=true
 
 WHAT is a handoff's name, FILE.py[:NAME], a kernel (attention), an instruction, an expression, or - for stdin.
 exit status: 0; 2 where WHAT cannot be drawn or the file not written
@@ -27,17 +28,10 @@ colours: thread, value, warp, instruction, byte, bank, chunk, step, a coordinate
 """
 
 GRAPHS = ("gv", "dot")
+OF_TILES = ("rows", "cols", "only", "colour", "panels", "labels", "count_banks", "tile", "bits")
 
-KERNELS = {
-    "attention": {
-        "sQ": ("query", "dim"), "sK": ("key", "dim"), "tP": ("query", "key"), "sP": ("query", "key"),
-        "sV": ("column", "key"), "oRescale": ("query", "column"), "epilogue": ("query", "column"),
-    }
-}  # fmt: skip
-"""The handoffs of the kernels in kernels/, in the order in which they come, and what their coordinates mean there."""
-
-LEFT_OUT = {"tmem": "sP", "smem": "tP"}
-"""Of the two ways of P, the one that a kernel does not take: --set p=smem."""
+KERNELS = {"attention": "attention_way"}
+"""The kernels in kernels/, and the module there whose function NAME_way is the way of an element through each."""
 
 
 def add(subparsers: Any) -> None:
@@ -77,7 +71,11 @@ def add(subparsers: Any) -> None:
 def run(args: Any) -> int:
     """Draws into the file, or as text to the terminal."""
     format = _format(args)
-    if args.element:
+    graph = args.element is not None or format in GRAPHS or args.graph
+    given = [flag for flag in OF_TILES if getattr(args, flag)]
+    if graph and given:
+        raise LayoutError(f"--{given[0].replace('_', '-')} chooses of a tile's grid, and this draws a graph")
+    if args.element is not None:
         return _put(_journey(args, format), args.output)
     if format in GRAPHS or args.graph:
         return _draw_graph(args, format)
@@ -95,7 +93,7 @@ def _refuse_unknown(what: str) -> None:
 
 
 def _format(args: Any) -> str:
-    suffix = Path(args.output).suffix[1:] if args.output not in (None, "-") else "txt"
+    suffix = Path(args.output).suffix[1:].lower() if args.output not in (None, "-") else "txt"
     found: str = args.format or suffix
     known = ("svg", "html", "txt", "tex", *GRAPHS)
     if found not in known:
@@ -120,7 +118,11 @@ def _draw_graph(args: Any, format: str) -> int:
     """The graph's source, and beside it the graph rendered; with --graph and another suffix, what that says."""
     from layoutlab.draw.graph import graph_of, render
 
-    source = graph_of([made for what in args.what for made in _handoffs(what, args.set)], args.title)
+    if len(args.what) == 1 and args.what[0] in KERNELS:
+        way = _way(args.what[0], args.set)
+        source = graph_of(way.legs, args.title or way.title)
+    else:
+        source = graph_of([made for what in args.what for made in _handoffs(what, args.set)], args.title)
     if format in GRAPHS:
         if args.output not in (None, "-"):
             _write(Path(args.output).with_suffix(".svg"), render(source))
@@ -131,21 +133,33 @@ def _draw_graph(args: Any, format: str) -> int:
 
 
 def _journey(args: Any, format: str) -> str:
-    from layoutlab.draw.journey import journey, journey_graph, journey_text
+    from layoutlab.draw.journey import journey, journey_graph, journey_text, parsed, stops_of
 
-    made = [h for what in args.what for h in _handoffs(what, args.set)]
-    kernel = KERNELS.get(args.what[0]) if len(args.what) == 1 else None
-    stops = journey(made, args.element, [kernel[h.name] for h in made] if kernel else None)
+    if len(args.what) == 1 and args.what[0] in KERNELS:
+        way = _way(args.what[0], args.set, parsed(args.element))
+        stops, title = stops_of(way.legs, way.fixed), way.title
+    else:
+        stops = journey([h for what in args.what for h in _handoffs(what, args.set)], args.element)
+        title = args.element
+    title = args.title or title
     if format == "txt":
-        return journey_text(stops, args.element)
+        return journey_text(stops, title, _width(args))
     from layoutlab.draw.graph import render
 
-    source = journey_graph(stops, args.element)
+    source = journey_graph(stops, title)
     if format in GRAPHS:
         return source
     if format == "svg":
         return render(source)
     raise LayoutError(f"an element's way is drawn as txt, gv, dot or svg, not as {format}")
+
+
+def _way(kernel: str, settings: list[str], element: tuple[str, tuple[int, ...]] | None = None) -> Any:
+    """A kernel's legs, and the element's place in them."""
+    from importlib import import_module
+
+    module = import_module(f"layoutlab.kernels.{KERNELS[kernel]}")
+    return getattr(module, f"{kernel}_way")(element, _pairs(settings))
 
 
 def _subject(what: str, settings: list[str]) -> Any:
@@ -181,9 +195,8 @@ def _value_of_file(what: str) -> Any:
 def _handoffs(what: str, settings: list[str]) -> list[Any]:
     """All handoffs that WHAT names; a setting goes to those that have it, and one of them has to."""
     if what in KERNELS:
-        found, settings = _of_kernel(what, settings)
-    else:
-        found = _handoffs_named(what) or []
+        raise LayoutError(f"{what} is a whole kernel: it is drawn alone, without other names beside it")
+    found = _handoffs_named(what) or []
     if not found:
         raise LayoutError(f"{what} names no handoff, no kernel and no FILE.py[:NAME]")
     known = {entry.name for function in found for entry in function.settings.entries}
@@ -205,26 +218,21 @@ def _handoffs_named(what: str) -> list[Any] | None:
     return None
 
 
-def _of_kernel(name: str, settings: list[str]) -> tuple[list[Any], list[str]]:
-    """A kernel's handoffs, and the settings that are theirs."""
-    from layoutlab.catalogue import CATALOGUE
-
-    chosen = next((s.removeprefix("p=") for s in settings if s.startswith("p=")), "tmem")
-    if chosen not in LEFT_OUT:
-        raise LayoutError(f"{name}: p={chosen} is not one of {', '.join(LEFT_OUT)}")
-    names = [n for n in KERNELS[name] if n != LEFT_OUT[chosen]]
-    return [CATALOGUE[n] for n in names], [s for s in settings if not s.startswith("p=")]
-
-
 def _made(function: Any, settings: list[str]) -> Any:
     """The handoff with its settings, given as KEY=VALUE."""
     from layoutlab.catalogue.files import made
 
+    values = _pairs(settings)
+    return made(function, lambda: function(**values))
+
+
+def _pairs(settings: list[str]) -> dict[str, str]:
+    """KEY=VALUE as it is given, by key."""
     pairs = [s.partition("=") for s in settings]
     for key, equals, _ in pairs:
         if not equals:
             raise LayoutError(f"--set {key}: KEY=VALUE")
-    return made(function, lambda: function(**{key: value for key, _, value in pairs}))
+    return {key: value for key, _, value in pairs}
 
 
 def _put(text: str, output: str | None) -> int:

@@ -1,9 +1,9 @@
-"""check_bundle: what a device made of a launch bundle of the SM90 P handoff, held against the model and the replay.
+"""check_bundle: what a device made of a launch bundle of a P handoff, held against the model and the replay.
 
-Three accounts of one launch: the model's (maps of `sP90` alone), the replay's (the bundle's PTX on the CPU), and the
-device's. Of each it is asked which element lies in each place of sP's image, which the tensor core took for each A[m,
-k], and what O is for random operands. From the device's own answers comes its counterexample: the first value, in
-counting order, whose element the tensor core did not get.
+Three accounts of one launch: the model's (the maps of sP90 or sP alone), the replay's (the bundle's PTX on the CPU),
+and the device's. Of each it is asked which element lies in each place of sP's image, which the tensor core took for
+each A[m, k], and what O is for random operands. From the device's own answers comes its counterexample: the first
+value, in counting order, whose element the tensor core did not get.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from layoutlab.catalogue import named
 from layoutlab.crosscheck.sp90_model import Account, Variant
+from layoutlab.crosscheck.sp_model import Variant100
 from layoutlab.crosscheck.tags import FOREIGN, RADIX, UNWRITTEN, numbers, numeric
 from layoutlab.device.replayed import Results, replay_bundle
 from layoutlab.device.runner import RESULTS, description
@@ -34,6 +35,10 @@ TOLERANCE = {"bf16": 1e-5, "f16": 1e-5, "e4m3": 1e-2, "e5m2": 1e-2}
 """Of O in the random cases, as a share of the largest element: wgmma adds 8-bit products with 13 bits or so."""
 
 
+MODELS: dict[str, type[Variant]] = {"sP90": Variant, "sP": Variant100}
+"""The model of a bundle's variant, by the handoff that its launch.json names."""
+
+
 @dataclass(frozen=True, eq=False)
 class Bundle:
     """A bundle's description, its variant, and what results of it show."""
@@ -44,14 +49,19 @@ class Bundle:
     def launch(self) -> dict[str, Any]:
         """launch.json."""
         found = description(self.folder)
-        if found["made"].get("handoff") != "sP90":
-            raise LayoutError(f"{self.folder} is no bundle of sP90: there is no model to judge it by")
+        if found["made"].get("handoff") not in MODELS:
+            raise LayoutError(f"{self.folder} is no bundle of {' or '.join(MODELS)}: there is no model to judge it by")
         return found
 
     @cached_property
     def variant(self) -> Variant:
         """The kernel's variant."""
-        return Variant(self.settings)
+        return MODELS[self.launch["made"]["handoff"]](self.settings)
+
+    @property
+    def handoff(self) -> Handoff:
+        """The handoff of the catalogue that the variant is."""
+        return handoff_of(self.settings, self.launch["made"]["handoff"])
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -191,7 +201,7 @@ def judge(bundle: Bundle, found: Results, who: str, replayed: Results | None) ->
     lines += differences
     same = not differences
     counterexample = first_lost(bundle, theirs)
-    witness = verify(handoff_of(bundle.settings))["placed"].witness
+    witness = verify(bundle.handoff)["placed"].witness
     if said := _other_counterexample(counterexample, witness, who):
         same = False
         lines.append(said)
@@ -206,11 +216,11 @@ def judge(bundle: Bundle, found: Results, who: str, replayed: Results | None) ->
     return Judgement(same, tuple(lines), counterexample, errors)
 
 
-def handoff_of(settings: Mapping[str, Any]) -> Handoff:
-    """The handoff of the catalogue that a variant is: sP90, or rs_reuse where registers become operand A."""
+def handoff_of(settings: Mapping[str, Any], name: str = "sP90") -> Handoff:
+    """The handoff of the catalogue that a variant is: the named one, or rs_reuse where registers become operand A."""
     if settings["store"] == "registers":
         return named("rs_reuse")(dtype=settings["dtype"], kv=settings["kv"])
-    return named("sP90")(**settings)
+    return named(name)(**settings)
 
 
 def _smem_byte(place: Location | None) -> int | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from layoutlab.catalogue import of_catalogue
-from layoutlab.crosscheck import device, replayed, sp90, tmem_p, traced
+from layoutlab.crosscheck import attention, device, replayed, sp90, sp100, tmem_p, traced
 from layoutlab.crosscheck.testimony import Provider, Source, Testimony, evidence
 from layoutlab.errors import LayoutError
 from layoutlab.handoff import Case, Handoff, Verdict, verify
@@ -171,16 +171,20 @@ def _none_yet(name: str, handoff: str) -> str:
     return f"of {handoff}'s kernel there is no {name} yet"
 
 
+_SM90 = {"replay": Source(replayed.missing, sp90.replay), "device": Source(sp90.missing_device, sp90.ask_device)}
+
 PROVIDERS: dict[str, Provider] = {
     "sP": {
         "trace": Source(traced.missing, traced.ask),
         "replay": Source(replayed.missing, replayed.ask),
-        "device": Source(device.missing, device.ask),
+        "device": Source(sp100.missing_device, sp100.ask_device),
     },
-    "sP90": {
-        "replay": Source(replayed.missing, sp90.replay),
-        "device": Source(sp90.missing_device, sp90.ask_device),
+    "sP90": _SM90,
+    "rs_reuse": _SM90,
+    "tP": {
+        "replay": Source(replayed.missing, tmem_p.ask),
+        "device": Source(tmem_p.missing_device, tmem_p.ask_device),
     },
-    "tP": {"replay": Source(replayed.missing, tmem_p.ask)},
+    **{name: {"replay": Source(replayed.missing, attention.ask)} for name in attention.REQUESTS},
 }
 """The witnesses of each handoff of the catalogue that has a kernel, by its name."""

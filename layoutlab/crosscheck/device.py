@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from layoutlab.crosscheck.testimony import Testimony
 from layoutlab.device import Device, Unavailable
-from layoutlab.errors import LayoutError
-from layoutlab.handoff import Handoff, Verdict
 
-CAPABILITY = (10, 0)
-"""sm_100a code, as its letter says, runs on devices of this compute capability alone."""
+ARCHITECTURES = {(10, 0): "sm_100a", (10, 3): "sm_103a"}
+"""What an SM100 kernel is compiled for by a device's compute capability: such code runs on no other."""
 
 
-def missing() -> str | None:
+def missing_sm100() -> str | None:
     """Why no SM100 device can be asked here."""
-    absent = capability_missing(CAPABILITY, "sm_100a")
-    return absent or "there is an SM100 device, and this version of layoutlab does not ask it"
+    try:
+        major, minor = Device().capability
+    except Unavailable as reason:
+        return _plainly(reason)
+    if (major, minor) in ARCHITECTURES:
+        return None
+    known = " and ".join(f"{a}.{b}" for a, b in ARCHITECTURES)
+    return f"the kernel runs on compute capability {known}, and the device here has {major}.{minor}"
 
 
 def absent() -> str | None:
@@ -43,8 +46,3 @@ def capability_missing(wanted: tuple[int, int], code: str) -> str | None:
     if capability == wanted:
         return None
     return f"the kernel is {code} code, and the device here has compute capability {major}.{minor}"
-
-
-def ask(model: Handoff, verdict: Verdict) -> Testimony:
-    """No device is asked yet."""
-    raise LayoutError(missing() or "no device was asked")

@@ -1,4 +1,4 @@
-"""sP90's witnesses: its kernel as a launch bundle, replayed on the CPU and run on an SM90 device.
+"""The witnesses of sP90 and rs_reuse: their kernel as a launch bundle, replayed on the CPU and run on an SM90 device.
 
 A bundle's tagged cases show which element lies in each place of sP and which the tensor core took for each A[m, k]; its
 random cases, the whole product. `layoutlab.crosscheck.bundled` judges them by the model.
@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from layoutlab.crosscheck import device, replayed
 from layoutlab.crosscheck.bundled import Bundle, judge, read_results
@@ -41,7 +42,7 @@ def replay(model: Handoff, verdict: Verdict) -> Testimony:
             results = replay_bundle(folder)
         except PtxError as stop:
             raise LayoutError(f"the kernel's PTX was not run to its end ({stop})") from stop
-        return _testimony("replay", "the replay", folder, results, verdict, started)
+        return judged("replay", "the replay", folder, results, verdict, started)
 
 
 def ask_device(model: Handoff, verdict: Verdict) -> Testimony:
@@ -52,7 +53,24 @@ def ask_device(model: Handoff, verdict: Verdict) -> Testimony:
         opened.open()
         run_bundle(opened, folder, folder / RESULTS)
         results, run = read_results(folder / RESULTS)
-        return _testimony("device", str(run["device"]), folder, results, verdict, started)
+        return judged("device", str(run["device"]), folder, results, verdict, started)
+
+
+def kernel_settings(model: Handoff) -> dict[str, Any]:
+    """The kernel's settings that make a handoff; refused where the kernel has none such.
+
+    >>> from layoutlab.catalogue import named
+    >>> kernel_settings(named("rs_reuse")(dtype="e4m3"))
+    {'store': 'registers', 'dtype': 'e4m3', 'kv': 128}
+    """
+    params = dict(model.params)
+    if model.name != "rs_reuse":
+        return params
+    if params["instruction"] != "wgmma":
+        raise LayoutError(
+            f"the kernel reuses registers by wgmma, and not by {params['instruction']}: set instruction=wgmma"
+        )
+    return {"store": "registers", "dtype": params["dtype"], "kv": params["kv"]}
 
 
 @contextmanager
@@ -60,22 +78,22 @@ def _bundle(model: Handoff) -> Iterator[Path]:
     """A bundle of the model's variant, compiled by a worker process."""
     with tempfile.TemporaryDirectory() as parent:
         folder = Path(parent) / model.name
-        job = Job(MAKE, {"settings": dict(model.params), "folder": str(folder)})
+        job = Job(MAKE, {"settings": kernel_settings(model), "folder": str(folder)})
         (answer,) = run_jobs([job], timeout_seconds=replayed.TIMEOUT_SECONDS)
         if answer.kind != "result":
             raise LayoutError(f"the kernel was not compiled ({answer.reason})")
         yield folder
 
 
-def _testimony(
+def judged(
     name: str, who: str, folder: Path, results: Results, verdict: Verdict, started: float
 ) -> Testimony:  # fmt: skip
     """What results say: whether the tensor core got every element, and whether all is as the model has it."""
     refuted = {claim.name for claim in verdict.claims if claim.verdict == "refuted"}
     if refuted and not refuted & SEEN:
         raise LayoutError(f"that {' and '.join(sorted(refuted))} is refuted cannot be seen in what the tensor core got")
-    judged = judge(Bundle(folder), results, who, None)
-    answer = "refuted" if judged.counterexample else "proved"
-    agrees = judged.same and answer == verdict.verdict
-    why = ("" if agrees else "disagrees: ") + "; ".join(judged.lines)
+    found = judge(Bundle(folder), results, who, None)
+    answer = "refuted" if found.counterexample else "proved"
+    agrees = found.same and answer == verdict.verdict
+    why = ("" if agrees else "disagrees: ") + "; ".join(found.lines)
     return Testimony(name, answer, why, agrees, time.perf_counter() - started)

@@ -15,7 +15,7 @@ from layoutlab.catalogue import named
 from layoutlab.catalogue.sp import ROWS
 from layoutlab.crosscheck.tags import UNWRITTEN, numeric
 from layoutlab.errors import LayoutError
-from layoutlab.handoff import Tile, wgmma_c
+from layoutlab.handoff import Handoff, Tile, wgmma_c
 
 Array = NDArray[Any]
 
@@ -70,7 +70,14 @@ class Variant:
         image = np.full(self.image_bytes // self.element_bytes, UNWRITTEN, np.int64)
         if self.settings["store"] == "registers":
             return Account(image, self._as_registers())
-        handoff = named("sP90")(**self.settings)
+        return self.account_of(named("sP90")(**self.settings))
+
+    def account_of(self, handoff: Handoff) -> Account:
+        """What the maps of a handoff say: the image after its writer, and what its reader takes from it.
+
+        Raises LayoutError where the writer leaves the image or puts two elements to one place.
+        """
+        image = np.full(self.image_bytes // self.element_bytes, UNWRITTEN, np.int64)
         t, v = np.indices(self.owner.shape)
         bits = np.asarray(handoff.writer.write.at(t=t, v=v)["bit"])
         places = bits // self.tile.bits
@@ -101,11 +108,14 @@ class Variant:
         """A V in float64, A being what is read of the P that these inputs make."""
         dtype = np.dtype(numeric(self.settings["dtype"]))
         P = np.frombuffer(S, np.float32).astype(dtype).astype(np.float64)
-        kv, head_dim = self.settings["kv"], self.settings["head_dim"]
-        held = np.frombuffer(V, dtype).astype(np.float64)
         seen = self.model.seen
         A = np.where(seen == UNWRITTEN, np.nan, P[np.maximum(seen, 0)])
-        return np.asarray(A @ (held.reshape(kv, head_dim) if self.element_bytes == 2 else held.reshape(head_dim, kv).T))
+        return np.asarray(A @ self.laid_out(np.frombuffer(V, dtype).astype(np.float64)))
+
+    def laid_out(self, held: Array) -> Array:
+        """V as (kv, head_dim): as it is in memory, or for 8-bit types its transpose."""
+        kv, head_dim = self.settings["kv"], self.settings["head_dim"]
+        return held.reshape(kv, head_dim) if self.element_bytes == 2 else held.reshape(head_dim, kv).T
 
     def expected_image(self, S: bytes) -> bytes:
         """The bytes of the image, poison where nothing is written."""

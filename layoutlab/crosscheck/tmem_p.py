@@ -1,30 +1,28 @@
-"""The model of tP held against a replay of the attention kernel: the same owners, places, reads, and the same verdict.
-
-The run says of its own which element each softmax thread held, at which lane and column it put it, and where the PV MMA
-read each. From that alone it has a verdict and a first counterexample, which must be the model's.
-"""
+"""tP's witnesses: the attention kernel that hands P over in Tensor Memory, replayed, or run on an SM100 device."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from layoutlab.crosscheck.testimony import Testimony, evidence, first_other_claim
+from layoutlab.crosscheck import device, replayed
+from layoutlab.crosscheck.sides import LANE_BITS, place_number, testimony
+from layoutlab.crosscheck.tags import FOREIGN
+from layoutlab.crosscheck.testimony import Testimony
 from layoutlab.cutedsl.jobs import Job, run_jobs
 from layoutlab.errors import LayoutError
 from layoutlab.handoff import Handoff, Verdict
-from layoutlab.handoff.verdict import Claim, Location, Witness
 
 Array = NDArray[Any]
 
 OBSERVE = "layoutlab.kernels.attention_observe:observe"
+ON_DEVICE = "layoutlab.kernels.attention_observe:observe_on_device"
 TIMEOUT_SECONDS = 600.0
-ROWS, LANE_BITS = 128, 512 * 32
+LANES = 128
 KV_TILE = {64: 128, 128: 128, 256: 64}
 """Keys of the kernel's KV tile, by head dim."""
 
@@ -62,116 +60,64 @@ def ask(model: Handoff, verdict: Verdict) -> Testimony:
     return Testimony(found.name, found.verdict, found.why, found.agrees, time.perf_counter() - started)
 
 
-def testimony(model: Handoff, verdict: Verdict, seen: Mapping[str, Any]) -> Testimony:
-    """What a run says, and whether the model says the same."""
-    if seen["stopped"] is not None:
-        return Testimony("replay", "refuted", f"disagrees: the run stops: {seen['stopped']}", False)
-    run = Run.of(model, seen)
-    claims = run.claims()
-    answer = "refuted" if any(claim.verdict == "refuted" for claim in claims.values()) else "proved"
-    if difference := run.first_difference(model) or first_other_claim(verdict, claims, "in the run"):
-        return Testimony("replay", answer, f"disagrees: {difference}", False)
-    what = f"{run.owner.size} elements held, stored and read where the model says; {evidence(claims)}"
-    return Testimony("replay", answer, what, True)
+def missing_device() -> str | None:
+    """Why no SM100 device can be asked here, or a kernel be made for it."""
+    return replayed.missing() or device.missing_sm100()
 
 
-@dataclass(frozen=True, eq=False)
-class Run:
-    """A run in the model's terms: elements m * kv + k, places lane * 16384 + bit, (t, v) as [t, v]."""
+def ask_device(model: Handoff, verdict: Verdict) -> Testimony:
+    """Runs the attention kernel on the device here, and holds the model against what O shows of P.
 
-    axes: tuple[str, str]
-    kv: int
-    who: str
-    owner: Array
-    wrote: Array
-    reads: Array
-    by_threads: Array
-    others: tuple[tuple[int, int], ...]
-
-    @classmethod
-    def of(cls, model: Handoff, seen: Mapping[str, Any]) -> Run:
-        """What was observed, as arrays."""
-        m, k = model.tile.extents
-        kv = len(seen["reads"]) // ROWS
-        owner, wrote = (np.array(seen[name], np.int64).reshape(ROWS, -1) for name in ("owner", "wrote"))
-        others = tuple((first, last) for first, last in seen["others"])
-        reads, by_threads = np.array(seen["reads"], np.int64), np.array(seen["by_threads"], bool)
-        return cls((m, k), kv, model.reader.who, owner, wrote, reads, by_threads, others)
-
-    def first_difference(self, model: Handoff) -> str | None:
-        """The first (t, v), or element, at which the model says something else."""
-        t, v = np.indices(self.owner.shape)
-        m, k = self.axes
-        held, place = model.writer.owner.places.at(t=t, v=v), model.writer.write.at(t=t, v=v)
-        coordinates = dict(zip(self.axes, np.indices((ROWS, self.kv)), strict=True))
-        read = model.reader.read.at(**coordinates)
-        for what, ours, theirs in (
-            ("holds element", held[m] * self.kv + held[k], self.owner),
-            ("writes place", place["lane"] * LANE_BITS + place["bit"], self.wrote),
-            ("is read at place", (read["lane"] * LANE_BITS + read["bit"]), self.reads.reshape(ROWS, -1)),
-        ):
-            if (ours != theirs).any():
-                at = tuple(int(i) for i in np.argwhere(ours != theirs)[0])
-                who = f"T{at[0]} V{at[1]}" if theirs is not self.reads else f"element {at}"
-                return f"{who} {what} {int(ours[at])} by the model, {int(theirs[at])} in the run"
-        return None
-
-    def claims(self) -> dict[str, Claim]:
-        """The claims that a run decides: not what the hardware asks beyond what would have stopped it."""
-        return {
-            "covered": self._claim("covered", self._covered()),
-            "placed": self._claim("placed", self._placed()),
-            "exclusive": self._claim("exclusive", self._exclusive()),
-            "inside": self._claim("inside", self._inside()),
-        }
-
-    def _claim(self, name: str, witness: Witness | None) -> Claim:
-        return Claim(name, "refuted" if witness else "proved", "replay", self.owner.size, self.owner.size, witness)
-
-    def _covered(self) -> Witness | None:
-        if self.by_threads.all():
-            return None
-        element = int(self.by_threads.argmin())
-        coordinate, at = self._coordinate(element), _location(int(self.reads[element]))
-        return Witness(f"{coordinate} is read at {at}, where no thread put P", coordinate=coordinate, reads=at)
-
-    def _placed(self) -> Witness | None:
-        wrong = self.wrote != self.reads[self.owner]
-        if not wrong.any():
-            return None
-        t, v = (int(i) for i in np.argwhere(wrong)[0])
-        return self._witness(t, v)
-
-    def _exclusive(self) -> Witness | None:
-        places, first = np.unique(self.wrote, return_index=True)
-        if len(places) == self.wrote.size:
-            return None
-        at = int(np.setdiff1d(np.arange(self.wrote.size), first)[0])
-        t, v = divmod(at, self.owner.shape[1])
-        return self._witness(t, v, ", where another element lies")
-
-    def _inside(self) -> Witness | None:
-        column = self.wrote % LANE_BITS // 32
-        wrong = np.zeros(column.shape, bool)
-        for first, last in self.others:
-            wrong |= (first <= column) & (column <= last)
-        if not wrong.any():
-            return None
-        t, v = (int(i) for i in np.argwhere(wrong)[0])
-        return self._witness(t, v, ", another accumulator's")
-
-    def _witness(self, t: int, v: int, what: str = "") -> Witness:
-        element = int(self.owner[t, v])
-        wrote, reads = _location(int(self.wrote[t, v])), _location(int(self.reads[element]))
-        coordinate = self._coordinate(element)
-        named = f"T{t} V{v} ({', '.join(f'{axis}={x}' for axis, x in coordinate.items())})"
-        message = f"{named} writes {wrote}{what}; {self.who} reads that element at {reads}"
-        return Witness(message, t, v, coordinate, wrote, reads)
-
-    def _coordinate(self, element: int) -> dict[str, int]:
-        return dict(zip(self.axes, divmod(element, self.kv), strict=True))
+    Raises LayoutError for a variant that the hardware need not run: what it did would say nothing.
+    """
+    started = time.perf_counter()
+    if verdict["legal"].verdict == "refuted":
+        said = verdict["legal"].witness
+        raise LayoutError(f"it is not run on a device: {said.message if said else 'legal is refuted'}")
+    arguments = {"settings": kernel_settings(model.params), "slot": model.params["slot"]}
+    (answer,) = run_jobs([Job(ON_DEVICE, arguments)], timeout_seconds=TIMEOUT_SECONDS)
+    if answer.kind != "result":
+        raise LayoutError(f"the kernel was not run on the device to its end ({answer.reason})")
+    seen = np.array(answer.result["seen"], np.int64).reshape(model.tile.shape)
+    return of_product(model, verdict, answer.result["device"], seen, started)
 
 
-def _location(place: int) -> Location:
-    lane, bit = divmod(place, LANE_BITS)
-    return Location("tmem", {"lane": lane, "bit": bit})
+def of_product(model: Handoff, verdict: Verdict, who: str, seen: Array, started: float) -> Testimony:
+    """What O shows, (m, k) -> the element that was taken there, against what lies in each place by the model."""
+    rows, columns = model.tile.shape
+    t, v = np.indices(tuple(model.writer.owner.places.axes.values()))
+    held = model.writer.owner.places.at(t=t, v=v)
+    element = np.asarray(held["m"] * columns + held["k"])
+    content = np.full(LANES * LANE_BITS, FOREIGN)
+    content[place_number(model.writer.write.at(t=t, v=v))] = element
+    m, k = np.indices((rows, columns))
+    lies = content[place_number(model.reader.read.at(m=m, k=k))]
+    own = m * columns + k
+    wrong = np.where(lies == FOREIGN, seen == own, seen != lies)
+    lost = (seen != own).ravel()[element]
+    answer = "refuted" if lost.any() else "proved"
+    seconds = time.perf_counter() - started
+    if wrong.any():
+        at = tuple(int(i) for i in np.argwhere(wrong)[0])
+        shown, ours = (_named(int(x[at]), columns) for x in (seen, lies))
+        why = f"disagrees: for A{list(at)} {who} took {shown}, by the model {ours} lies there"
+        return Testimony("device", answer, why, False, seconds)
+    if not lost.any():
+        why = f"O on {who} shows each of {seen.size} elements of P where the model says"
+        return Testimony("device", answer, why, verdict.proved, seconds)
+    first, value = (int(i) for i in np.argwhere(lost)[0])
+    witness = verdict["placed"].witness
+    coordinate = dict(zip(model.tile.extents, divmod(int(element[first, value]), columns), strict=True))
+    found = (first + model.writer.owner.first_thread, value, coordinate)
+    said = f"T{found[0]} V{value} ({', '.join(f'{a}={x}' for a, x in coordinate.items())})"
+    taken = _named(int(seen[tuple(coordinate.values())]), columns)
+    same = witness is not None and (witness.thread, witness.value, dict(witness.coordinate or {})) == found
+    why = f"O on {who} first loses {said}, for which the tensor core took {taken}: verify's counterexample"
+    if not same:
+        by_model = witness.message if witness else "nothing is lost"
+        why = f"disagrees: O on {who} first loses {said}, by the model {by_model}"
+    return Testimony("device", answer, why, same, seconds)
+
+
+def _named(element: int, columns: int) -> str:
+    return "what is not P's" if element == FOREIGN else "(m={}, k={})".format(*divmod(element, columns))

@@ -149,6 +149,14 @@ def meaningful(attributes: Mapping[int, bytes]) -> dict[str, str]:
     return {str(kind): value[: sizes.get(kind, len(value))].hex() for kind, value in attributes.items()}
 
 
+def cubin_of(compiled: Any) -> bytes:
+    """The cubin that a compile kept; a compile that kept none is refused with the way to keep it."""
+    cubin = getattr(getattr(compiled, "artifacts", None), "CUBIN", None)
+    if not cubin:
+        raise LayoutError("this compiled function did not keep its cubin: compile with --keep-cubin")
+    return bytes(cubin)
+
+
 def _same_geometry(first: Launch, other: Launch) -> None:
     for name in ("kernel", "grid", "block", "cluster", "shared_bytes", "attributes"):
         a, b = getattr(first, name), getattr(other, name)
@@ -186,16 +194,14 @@ def make_bundle(
     {"S": "inputs/S.bin"}}. `timing` is {"scalar", "values", "repeat"}; `made` says what this is, for whoever judges the
     results. Raises LayoutError for a folder that exists and is no bundle, and for what `described_launch` refuses.
     """
-    cubin = getattr(getattr(call.compiled, "artifacts", None), "CUBIN", None)
-    if not cubin:
-        raise LayoutError("this compiled function did not keep its cubin: compile with --keep-cubin")
+    cubin = cubin_of(call.compiled)
     launch = described_launch(call)
     if folder.exists():
         if any(folder.iterdir()) and not (folder / "launch.json").is_file():
             raise LayoutError(f"{folder} holds something else than a bundle: name another folder")
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
-    files = {**inputs, "kernel.cubin": bytes(cubin), "kernel.ptx": ptx_of(call.compiled).encode()}
+    files = {**inputs, "kernel.cubin": cubin, "kernel.ptx": ptx_of(call.compiled).encode()}
     for name, data in files.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(data)

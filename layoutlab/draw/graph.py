@@ -12,13 +12,18 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from layoutlab.draw.handoffs import reader_word, short, writer_words
+from layoutlab.draw.handoffs import short
+from layoutlab.draw.legs import Leg, Tensor, Unit, leg_of
+from layoutlab.draw.picture import printable
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.core import Handoff, verify
 from layoutlab.handoff.verdict import Verdict
 
 FONT = "Courier"
 """Whose widths every renderer knows, and which no monospaced font exceeds."""
+
+LONG = 2
+"""Handoffs of a graph from left to right; one of more goes down the page."""
 
 _WIDE = 46  # letters of a label's line
 _SHAPES = {
@@ -29,7 +34,7 @@ _SHAPES = {
 _VERDICTS = {"proved": ("proved", "#1b7837", "solid"), "refuted": ("REFUTED", "#960000", "bold")}
 
 
-def graph_of(handoffs: Iterable[Handoff | Verdict], title: str = "") -> str:
+def graph_of(handoffs: Iterable[Handoff | Verdict | Leg], title: str = "") -> str:
     """The source of a graph (the DOT language) of one handoff or of a whole kernel's.
 
     >>> from layoutlab.handoff import *
@@ -43,13 +48,15 @@ def graph_of(handoffs: Iterable[Handoff | Verdict], title: str = "") -> str:
     """
     import graphviz
 
-    verdicts = [h if isinstance(h, Verdict) else verify(h) for h in handoffs]
-    if not verdicts:
+    given = list(handoffs)
+    if not given:
         raise LayoutError("there is no handoff to draw a graph of")
+    legs = [leg_of(h) for h in given]
+    verdicts = [h if isinstance(h, Verdict) else verify(leg.handoff) for h, leg in zip(given, legs, strict=True)]
     graph = graphviz.Digraph(
         "handoffs",
         graph_attr={
-            "rankdir": "LR",
+            "rankdir": "LR" if len(legs) <= LONG else "TB",
             "label": _title(verdicts, title),
             "labelloc": "t",
             "fontname": FONT,
@@ -68,25 +75,32 @@ def graph_of(handoffs: Iterable[Handoff | Verdict], title: str = "") -> str:
         return names[key]
 
     def edge(tail: str, head: str, said: Sequence[str], **look: str) -> None:
-        text = "\n".join(line for part in said for line in wrapped(part))
+        text = "\n".join(f" {line} " for part in said for line in wrapped(part))  # clear of the edge beside it
         graph.edge(tail, head, label=graphviz.escape(text), **look)
 
-    for verdict in verdicts:
-        made: Handoff = verdict.handoff
+    def tensor(where: Tensor | str) -> str:
+        said = where if isinstance(where, str) else f"{where.name} in global memory"
+        return node((said, *_shape(where)), _SHAPES["gmem"][0], "buffer", "gmem", said)
+
+    outward = {leg.writer for leg in legs if leg.handoff.writer.space == "gmem"}  # whose buffers are legs of their own
+    for leg, verdict in zip(legs, verdicts, strict=True):
+        made = leg.handoff
         space = made.writer.space
         shape, words = _SHAPES.get(space, ("box", space))
-        writer, reader = node(writer_words(made), "box"), node((reader_word(made),), "box")
-        buffer = node(_buffer(made, words), shape, "buffer", space, _buffer_name(made))
+        writer, reader = node(leg.writer, "box"), node(leg.reader, "box")
+        if space == "gmem" and leg.target:
+            buffer = tensor(leg.target)
+        else:
+            buffer = node(_buffer(leg, words), shape, "buffer", space, leg.name)
         said, colour, style = _VERDICTS.get(verdict.verdict, (verdict.verdict, "#555555", "dashed"))
         look = {"color": colour, "fontcolor": colour, "style": style}
         held = (_source(made.writer.owner.source),) if made.writer.owner.threaded else ()
         edge(writer, buffer, (*held, made.writer.spoken()), **look)
         edge(buffer, reader, (_source(made.reader.source), said, _why(verdict)), **look)
-        # TMA's other side is global memory, whatever the tensor is called there.
-        if not made.writer.owner.threaded:
-            edge(node((f"{made.tile.name} in global memory",), _SHAPES["gmem"][0]), writer, ())
-        if "TMA store" in made.reader.source:
-            edge(reader, node((f"{made.tile.name} in global memory",), _SHAPES["gmem"][0]), ())
+        if leg.source:
+            edge(tensor(leg.source), writer, ())
+        if leg.target and space != "gmem" and leg.reader not in outward:
+            edge(reader, tensor(leg.target), ())
     return str(graph.source)
 
 
@@ -133,25 +147,27 @@ def _title(verdicts: Sequence[Any], title: str) -> str:
     import graphviz
 
     told = title or ", ".join(short(v.handoff) for v in verdicts)
-    return str(graphviz.escape("\n".join(textwrap.wrap(told, 2 * _WIDE))))
+    return str(graphviz.escape("\n".join(textwrap.wrap(printable(told), 2 * _WIDE))))
 
 
 def _source(text: str) -> str:
     return text.removeprefix("modelled: ")
 
 
-def _buffer_name(made: Handoff) -> str:
-    return str(getattr(made.writer.storage, "name", f"tile {made.tile.name}"))
-
-
-def _buffer(made: Handoff, words: str) -> tuple[str, ...]:
-    size = getattr(made.writer.storage, "bytes", None)
+def _buffer(leg: Leg, words: str) -> Unit:
+    storage = leg.handoff.writer.storage
+    size = leg.again_bytes or getattr(storage, "bytes", None)
     return (
-        f"{_buffer_name(made)} in {words}",
-        str(made.writer.storage),
+        f"{leg.name} in {words}",
+        str(storage),
         f"{size} bytes" if size else "",
-        str(made.tile),
+        str(leg.handoff.tile),
     )
+
+
+def _shape(where: Tensor | str) -> Unit:
+    """A tensor's extents, where they are known."""
+    return () if isinstance(where, str) else (f"{' x '.join(map(str, where.shape))}, {where.bits}-bit",)
 
 
 def _why(verdict: Any) -> str:
@@ -165,4 +181,4 @@ def _why(verdict: Any) -> str:
 def wrapped(text: str) -> list[str]:
     import textwrap
 
-    return textwrap.wrap(text, _WIDE, break_on_hyphens=False) if text else []
+    return textwrap.wrap(printable(text), _WIDE, break_on_hyphens=False) if text else []

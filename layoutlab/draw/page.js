@@ -14,7 +14,7 @@
   // -- the table of items ---------------------------------------------------------------------------------------------
   const numbers = ([kind, text]) => {
     const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
-    return new { b: Uint8Array, h: Uint16Array, i: Int32Array }[kind](bytes.buffer);
+    return new { b: Uint8Array, h: Uint16Array, i: Int32Array, d: Float64Array }[kind](bytes.buffer);
   };
   const columns = {};
   for (const [name, packed] of Object.entries(data.columns)) columns[name] = numbers(packed);
@@ -249,6 +249,10 @@
       const inside = x >= m.left && y >= m.top && x <= view.clientWidth && y <= view.clientHeight;
       return { x: box.left + x + 1, y: box.top + y + 1, inside };
     };
+    self.line = (col, row) => {
+      const box = view.getBoundingClientRect();
+      return [box.left + 1 + m.left + col * m.w - view.scrollLeft, box.top + 1 + m.top + row * m.h - view.scrollTop];
+    };
     self.at = (row, col) => { const { x, y } = self.centre(row * cols + col); return [x, y]; };
     self.pixel = (row, col, right) => {
       const ratio = devicePixelRatio || 1, x = m.left + (col + (right ? 1 : 0)) * m.w - view.scrollLeft, y = m.top + row * m.h - view.scrollTop;
@@ -333,17 +337,35 @@
   });
 
   // -- arrows over the panels -------------------------------------------------------------------------------------------
+  // An arrow runs along the lines between cells, so that it covers no label; panel.line(col, row) is such a crossing.
+  const within = (panel, from, to) => {
+    const { cols } = panel.spec, [r1, c1, r2, c2] = [Math.floor(from / cols), from % cols, Math.floor(to / cols), to % cols];
+    if (c1 === c2 && r1 !== r2) return [panel.line(c1, r1 + 0.5), panel.line(c1, r2 > r1 ? r2 : r2 + 1)];
+    const side = c2 > c1 ? c2 : c2 + 1, along = r2 < r1 ? r1 : r1 + 1, arrive = r2 > r1 ? r2 : r2 + 1;
+    return [panel.line(c1 + 0.5, along), panel.line(side, along), panel.line(side, arrive)];
+  };
+  const between = (start, from, end, to) => {
+    const row = Math.floor(to / end.spec.cols), col = to % end.spec.cols;
+    const [a, b] = [start.view.getBoundingClientRect(), end.view.getBoundingClientRect()];
+    const out = start.line((from % start.spec.cols) + 0.5, Math.floor(from / start.spec.cols) + 1), beside = b.left >= a.right;
+    const at = end.line(beside ? col : col + 1, row || 1);
+    const turn = beside ? b.left - 9 : Math.max(a.right, b.right) + 7;
+    return [out, [turn, out[1]], [turn, at[1]], at];
+  };
   const paintArrows = () => {
     const box = $("page").getBoundingClientRect(), svg = $("arrows");
     const { wrong: red } = data.palettes[state.palette];
-    let body = `<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="5" markerHeight="5" orient="auto"><path d="M0 0L8 4L0 8z" fill="${red}"/></marker></defs>`;
+    let body = `<defs><marker id="head" markerUnits="userSpaceOnUse" markerWidth="10" markerHeight="4" refX="10" refY="2" orient="auto"><path d="M0 0L10 2L0 4z" fill="${red}"/></marker></defs>`;
     for (const [fromPanel, fromCell, toPanel, toCell, thin] of data.arrows) {
-      const a = panels.find((p) => p.name === fromPanel).centre(fromCell), b = panels.find((p) => p.name === toPanel).centre(toCell);
-      if (!a.inside || !b.inside) continue;
-      const [x1, y1, x2, y2] = [a.x - box.left, a.y - box.top, b.x - box.left, b.y - box.top];
-      const length = Math.hypot(x2 - x1, y2 - y1) || 1, bend = Math.min(length / 4, 60);
-      const xm = (x1 + x2) / 2 + (bend * (y2 - y1)) / length, ym = (y1 + y2) / 2 - (bend * (x2 - x1)) / length;
-      body += `<path d="M${x1} ${y1}Q${xm} ${ym} ${x2} ${y2}" fill="none" stroke="${red}" stroke-width="${thin ? 1 : 2.5}"${thin ? ' stroke-dasharray="4 3"' : ""} marker-end="url(#head)"/>`;
+      const [start, end] = [fromPanel, toPanel].map((name) => panels.find((p) => p.name === name));
+      if (!start.centre(fromCell).inside || !end.centre(toCell).inside) continue;
+      for (const [panel, cell] of [[start, fromCell], [end, toCell]]) {
+        const { cols } = panel.spec, row = Math.floor(cell / cols), [x, y] = panel.line(cell % cols, row), [x2, y2] = panel.line((cell % cols) + 1, row + 1);
+        body += `<rect x="${x - box.left}" y="${y - box.top}" width="${x2 - x}" height="${y2 - y}" fill="none" stroke="${red}" stroke-width="2"/>`;
+      }
+      const points = start === end ? within(start, fromCell, toCell) : between(start, fromCell, end, toCell);
+      const path = points.map(([x, y]) => `${x - box.left} ${y - box.top}`).filter((p, i, all) => p !== all[i - 1]);
+      body += `<path d="M${path.join("L")}" fill="none" stroke="${red}" stroke-width="${thin ? 1 : 2}"${thin ? ' stroke-dasharray="4 3"' : ""} marker-end="url(#head)"/>`;
     }
     svg.innerHTML = body;
   };

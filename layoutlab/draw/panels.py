@@ -44,7 +44,7 @@ def tile_panel(
     shifted = tuple(_within(b, start, n) for b, start, n in zip(bands, (top, left), (rows, cols), strict=True))
     return Panel(
         name, title, rows, cols, grid, lines,
-        Axis(row, [str(top + i) for i in range(rows)], heavy_lines(every[0], rows, top), shifted[0]),
+        Axis(row.strip("0"), [str(top + i) for i in range(rows)], heavy_lines(every[0], rows, top), shifted[0]),
         Axis(col, [str(left + i) for i in range(cols)], heavy_lines(every[1], cols, left), shifted[1]),
         more,
     )  # fmt: skip
@@ -66,8 +66,11 @@ def memory_panel(
     title: str,
     count_banks: bool = False,
     also: Iterable[int] = (),
+    heading: tuple[str, int] = ("bank", BANK_BYTES),
 ) -> Panel:
     """The items where they lie: rows of 128 bytes, a cell for each `bits` bits, the 32 banks as headings.
+
+    `heading` is what stands above instead of the banks, and how many bytes each takes.
 
     Rows that hold nothing are left out, with one empty row in their place; `also` names bytes whose rows stay. Heavy
     lines stand every 16 bytes. An item at a negative byte lies nowhere. Widths that do not divide a row, 6 bits say,
@@ -82,13 +85,14 @@ def memory_panel(
         place[bit // 8 // ROW_BYTES] * slots + bit % (ROW_BYTES * 8) // unit if bit >= 0 else NOTHING for bit in at
     ]
     grid, more = filled(cells, len(shown) * slots, f"{title}: {len(shown)} rows of 128 bytes")
-    per_bank, stride = max(32 // unit, 1), max(unit // 32, 1)
+    headed, wide = heading
+    per_bank, stride = max(wide * 8 // unit, 1), max(unit // (wide * 8), 1)
     bands = tuple(Band(i * per_bank, per_bank, str(i * stride)) for i in range(slots // per_bank))
     foot = _words_per_bank(items["byte"], bits, per_bank) if count_banks else ()
     return Panel(
         "memory", title, len(shown), slots, grid, lines,
         Axis("byte", ["⋮" if row is None else str(row * ROW_BYTES) for row in shown]),
-        Axis("bank", (), heavy_lines(max(CHUNK_BYTES * 8 // unit, 1), slots), bands, foot),
+        Axis(headed, (), heavy_lines(max(CHUNK_BYTES * 8 // unit, 1), slots), bands, foot),
         more,
     )  # fmt: skip
 
@@ -121,6 +125,32 @@ def tmem_panel(
         "memory", title, rows, cols, grid, lines,
         Axis("lane", ["⋮" if lane is None else str(lane) for lane in shown], (), warps if rows > 1 else ()),
         Axis("column", (), heavy_lines(per if per > 1 else 0, cols), columns),
+        more,
+    )  # fmt: skip
+
+
+def register_panel(
+    items: Items, bits: int, lines: tuple[Line, ...], title: str, also: Iterable[tuple[int, int]] = ()
+) -> Panel:
+    """The items in registers: a row for each thread, a cell for each `bits` bits of its 32-bit registers.
+
+    `holder` is the thread whose register it is, `bit` counts through its registers. Threads that hold nothing are left
+    out, with one empty row in their place; `also` names places that stay, (thread, bit).
+    """
+    slots, per = [b // bits for b in items["bit"]], max(TMEM_COLUMN_BITS // bits, 1)
+    used = [(t, b // bits) for t, b in (*zip(items["holder"], items["bit"], strict=True), *also) if t >= 0]
+    cols = -(-(max(slot for _, slot in used) + 1) // per) * per
+    shown = _with_gaps(sorted({t for t, _ in used}))
+    place = {t: i for i, t in enumerate(shown) if t is not None}
+    cells = [
+        place[t] * cols + slot if t >= 0 else NOTHING for t, slot in zip(items["holder"], slots, strict=True)
+    ]  # fmt: skip
+    grid, more = filled(cells, len(shown) * cols, title)
+    return Panel(
+        "memory", title, len(shown), cols, grid, lines,
+        Axis("thread", ["⋮" if t is None else str(t) for t in shown]),
+        Axis("register", (), heavy_lines(per if per > 1 else 0, cols),
+             tuple(Band(i * per, per, str(i)) for i in range(cols // per))),
         more,
     )  # fmt: skip
 

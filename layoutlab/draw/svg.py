@@ -1,7 +1,8 @@
 """SVG: a picture as one file that any browser, README or paper shows.
 
-Cells of one colour are one path, merged along rows and down columns; a row of labels that occurs again is `<use>`d. A
-128 x 128 ownership grid is so some 200 kB to 700 kB, written in well under 0.3 s without any library.
+Cells of one colour are one path, merged along rows and down columns; a row or a column of labels that occurs again is
+`<use>`d. A 128 x 128 ownership grid is so from 50 kB, where rows repeat, to 950 kB, where owners have no order at all,
+written in well under 0.3 s without any library.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from math import hypot
 from zlib import crc32
 
 from layoutlab.draw.palette import Palette, palette
-from layoutlab.draw.picture import NOTHING, WRONG, Arrow, Band, Panel, Picture
+from layoutlab.draw.picture import NOTHING, WRONG, Arrow, Band, Panel, Picture, printable
+from layoutlab.draw.routes import Point, in_from, out_to_the_right, within, without_repeats
 
 SIZE = 8  # of the labels, in px
 LETTER = 0.602 * SIZE  # the advance of a monospaced letter: DejaVu Sans Mono and Menlo have 0.602 em, others less
@@ -24,6 +25,8 @@ HEAD = 13  # px for a row of headings
 TITLE = 14
 CAPTION = 10
 GAP = 44  # px between panels
+CORE = 2  # px of an arrow's line, which has the room between two cells' labels
+HALO = 6
 SWATCHES = 8  # of the legend
 NARROWEST = 420  # px: captions need some room
 WIDE = 1600  # px: sheets that are so many times wider have captions so many times larger
@@ -62,9 +65,10 @@ class _Frame:
         foot = 2 * HEAD if self.panel.col_axis.foot else 0
         return self.y + self.top + self.panel.rows * self.height + foot + 2
 
-    def centre(self, cell: int) -> tuple[float, float]:
-        row, col = divmod(cell, self.panel.cols)
-        return self.x + self.left + (col + 0.5) * self.width, self.y + self.top + (row + 0.5) * self.height
+    def on_sheet(self, points: Sequence[Point]) -> list[Point]:
+        """(columns, rows) of the panel as px of the sheet."""
+        x, y = self.x + self.left, self.y + self.top
+        return [(x + col * self.width, y + row * self.height) for col, row in points]
 
 
 class _Drawing:
@@ -89,9 +93,11 @@ class _Drawing:
         width = max(self._placed(0)[1] + MARGIN, NARROWEST)
         head, y = self._heading(legend, width)
         frames, _, bottom = self._placed(y)
+        fills = [part for frame in frames for part in self._ground(frame)]
         body = [part for frame in frames for part in self._panel(frame)]
         by_name = {frame.panel.name: frame for frame in frames}
-        arrows = [part for arrow in self.picture.arrows for part in self._arrow(arrow, by_name)]
+        routes = [(arrow, self._route(arrow, by_name)) for arrow in self.picture.arrows]
+        width = max([width, *(round(x) + MARGIN // 2 for _, route in routes for x, _ in route)])
         height = bottom + MARGIN
         return "\n".join(
             [
@@ -101,9 +107,11 @@ class _Drawing:
                 f"<desc>{_escape(' '.join(self.picture.notes) or self.picture.title)}</desc>",
                 self._style(),
                 f'<rect width="{width}" height="{height}" fill="#fff"/>',
+                *fills,
+                *(self._halo(arrow, route) for arrow, route in routes),
                 *head,
                 *body,
-                *arrows,
+                *(part for arrow, route in routes for part in self._arrow(arrow, route, by_name)),
                 "</svg>\n",
             ]
         )
@@ -123,18 +131,26 @@ class _Drawing:
             ".g": f"stroke:{line};stroke-width:.5;fill:none",
             ".G": f"stroke:{heavy};stroke-width:1.2;fill:none",
             ".w": f"stroke:{wrong};stroke-width:1",
-            ".a": f"stroke:{wrong};stroke-width:{2.2 * self.scale:g};fill:none;marker-end:url(#{self.key}-head)",
-            ".n": f"stroke-width:{self.scale};stroke-dasharray:{4 * self.scale} {3 * self.scale}",
-            ".f": f"stroke:{wrong};stroke-width:{2.2 * self.scale:g};fill:none",
+            ".a": f"stroke:{wrong};stroke-width:{CORE};fill:none;marker-end:url(#{self.key}-head)",
+            ".n": "stroke-width:1;stroke-dasharray:4 3",
+            ".f": f"stroke:{wrong};stroke-width:{CORE};fill:none",
+            ".u": f"stroke:{wrong};stroke-width:{HALO * self.scale};stroke-opacity:{self.colours.halo};fill:none",
+            ".v": f"marker-end:url(#{self.key}-halo)",
         }
         # Inherited, not matched: no selector reaches from here into what a <use> repeats.
         scoped = f".{self.key}{{font:{SIZE}px {FONT};text-anchor:middle}}"
         scoped += "".join(f".{self.key} {selector}{{{rule}}}" for selector, rule in rules.items())
-        head = (
-            f'<defs><marker id="{self.key}-head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="5" markerHeight="5"'
-            f' orient="auto"><path d="M0 0L8 4L0 8z" fill="{wrong}"/></marker></defs>'
+        heads = (
+            (f"{self.key}-head", 10, 2 * CORE, 1),
+            (f"{self.key}-halo", 14 * self.scale, 12 * self.scale, self.colours.halo),
         )
-        return f"<style>{scoped}</style>{head}"
+        markers = "".join(
+            f'<marker id="{name}" markerUnits="userSpaceOnUse" markerWidth="{long}" markerHeight="{wide}" refX="{long}"'
+            f' refY="{wide / 2:g}" orient="auto"><path d="M0 0L{long} {wide / 2:g}L0 {wide}z" fill="{wrong}"'
+            f' fill-opacity="{opacity}"/></marker>'
+            for name, long, wide, opacity in heads
+        )
+        return f"<style>{scoped}</style>" + (f"<defs>{markers}</defs>" if self.picture.arrows else "")
 
     def _heading(self, legend: list[tuple[int | str, str]], width: int) -> tuple[list[str], int]:
         """Title, notes and legend, and the y where the panels begin."""
@@ -189,6 +205,7 @@ class _Drawing:
         width = max(round(self.letters[panel.name] * LETTER + 2 * PAD + 1), 10)
         heads = max((len(h) for h in panel.col_axis.labels), default=0)
         width = max(width, round(heads * LETTER + 3))
+        width += width % 2  # so that a label's middle is a whole number, which is shorter
         for band in (*panel.col_axis.bands, *panel.col_axis.foot):
             width = max(width, -(-round(len(band.text) * LETTER + 4) // band.count))
         height = max(len(panel.lines) * LINE + 2 * PAD, 12)
@@ -209,14 +226,17 @@ class _Drawing:
 
     # -- one panel ----------------------------------------------------------------------------------------------------
 
+    def _ground(self, f: _Frame) -> Iterator[str]:
+        """What lies under the labels and the arrows."""
+        body = "".join([*self._fills(f), *self._marks(f)])
+        yield f'<g transform="translate({f.x + f.left} {f.y + f.top})">{body}</g>'
+
     def _panel(self, f: _Frame) -> Iterator[str]:
         panel = f.panel
         x0, y0 = f.x + f.left, f.y + f.top
         yield f'<text class="p" x="{f.x}" y="{f.y + 10 * self.scale}">{_escape(panel.title)}</text>'
         yield from self._axes(f)
         yield f'<g id="{self.key}-{panel.name}" data-cell="{f.width} {f.height}" transform="translate({x0} {y0})">'
-        yield from self._fills(f)
-        yield from self._marks(f)
         yield from self._labels(f)
         yield f'<path class="g" d="{_grid(panel, f)}"/>'
         heavy = _heavy(panel, f)
@@ -225,49 +245,77 @@ class _Drawing:
         yield "</g>"
 
     def _fills(self, f: _Frame) -> Iterator[str]:
+        """A path for each colour, in units of cells: blocks of equal rows as rectangles, other runs as thick lines."""
         fills = len(self.colours.fills)
         kinds = [NOTHING if item == NOTHING else self.kinds[item] % fills for item in f.panel.cells]
-        for kind, path in sorted(_areas(f.panel, kinds, f).items()):
-            if kind != NOTHING:
-                yield f'<path fill="{self.colours.fill(kind)}" d="{path}"/>'
+        blocks: dict[int, list[str]] = {}
+        lines: dict[int, dict[int, list[tuple[int, int]]]] = {}
+        for kind, row, col, tall, wide in _areas(f.panel, kinds):
+            if kind == NOTHING:
+                continue
+            if tall > 1:
+                blocks.setdefault(kind, []).append(f"M{col} {row}h{wide}v{tall}h-{wide}z")
+            else:
+                lines.setdefault(kind, {}).setdefault(row, []).append((col, wide))
+        paths = []
+        for kind in sorted(blocks.keys() | lines.keys()):
+            colour = self.colours.fill(kind)
+            if kind in blocks:
+                paths.append(f'<path fill="{colour}" d="{"".join(blocks[kind])}"/>')
+            if kind in lines:
+                runs = "".join(_dashes(row, lines[kind][row]) for row in sorted(lines[kind]))
+                paths.append(f'<path stroke="{colour}" d="{runs}"/>')
+        yield f'<g transform="scale({f.width} {f.height})">{"".join(paths)}</g>'
 
     def _marks(self, f: _Frame) -> Iterator[str]:
         """Wrong elements: a triangle in the corner of each cell, and a line around them all."""
         wrong = self.picture.items.get(WRONG)
         if not wrong:
             return
-        areas = _areas(f.panel, [item != NOTHING and wrong[item] == 1 for item in f.panel.cells], f)
-        if True in areas:
+        marked = [int(item != NOTHING and wrong[item] == 1) for item in f.panel.cells]
+        areas = [area[1:] for area in _areas(f.panel, marked) if area[0]]
+        if areas:
+            w, h = f.width, f.height
+            outline = "".join(f"M{c * w} {r * h}h{wide * w}v{tall * h}h-{wide * w}z" for r, c, tall, wide in areas)
             corner = f"M{f.width - 6} 0h6v6z"
             name = f"{self.key}-w-{f.panel.name}"
             yield (
                 f'<pattern id="{name}" width="{f.width}" height="{f.height}" patternUnits="userSpaceOnUse">'
                 f'<path d="{corner}" fill="{self.colours.wrong}"/></pattern>'
-                f'<path class="w" fill="url(#{name})" d="{areas[True]}"/>'
+                f'<path class="w" fill="url(#{name})" d="{outline}"/>'
             )
 
     def _labels(self, f: _Frame) -> Iterator[str]:
-        """Each line of the labels, row by row; a row that was written before is used again."""
+        """Each line of the labels by rows or by columns, whichever repeat more; one that was written is used again."""
         panel = f.panel
         first = (f.height - len(panel.lines) * LINE) / 2 + LINE - 2.5
-        middle = [f"{(col + 0.5) * f.width:g}" for col in range(panel.cols)]
+        xs = [f"{(col + 0.5) * f.width:g}" for col in range(panel.cols)]
         for number, texts in enumerate(self.texts[panel.name]):
-            written: dict[str, str] = {}
             weight = ' font-weight="bold"' if number == 0 and len(panel.lines) > 1 else ""
-            for row in range(panel.rows):
-                line = panel.cells[row * panel.cols : (row + 1) * panel.cols]
-                body = "".join(
-                    [f'<text x="{x}">{texts[item]}</text>' for x, item in zip(middle, line, strict=True) if item >= 0]
-                )
-                if not body:
-                    continue
-                y = f"{row * f.height + first + number * LINE:g}"
-                if body in written:
-                    yield f'<use href="#{written[body]}" y="{y}"/>'
-                else:
-                    self.shared += 1
-                    written[body] = name = f"{self.key}-{self.shared}"
-                    yield f'<g transform="translate(0 {y})"><g id="{name}"{weight}>{body}</g></g>'
+            words = [texts[item] if item >= 0 else "" for item in panel.cells]
+            rows = [tuple(words[i : i + panel.cols]) for i in range(0, len(words), panel.cols)]
+            cols = [tuple(words[i :: panel.cols]) for i in range(panel.cols)]
+            ys = [f"{row * f.height + first + number * LINE:g}" for row in range(panel.rows)]
+            if _letters_of(cols) < _letters_of(rows):
+                yield from self._shared(cols, xs, ys, ("{} 0", "x", "y"), weight)
+            else:
+                yield from self._shared(rows, ys, xs, ("0 {}", "y", "x"), weight)
+
+    def _shared(
+        self, series: Sequence[tuple[str, ...]], at: list[str], along: list[str], how: tuple[str, str, str], weight: str
+    ) -> Iterator[str]:
+        """Rows (or columns) of texts, `at` saying where each one is and `along` where its texts are."""
+        move, place, step = how
+        written: dict[tuple[str, ...], str] = {}
+        for texts, where in zip(series, at, strict=True):
+            if texts in written:
+                yield f'<use href="#{written[texts]}" {place}="{where}"/>'
+                continue
+            body = "".join([f'<text {step}="{x}">{text}</text>' for x, text in zip(along, texts, strict=True) if text])
+            if body:
+                self.shared += 1
+                written[texts] = name = f"{self.key}-{self.shared}"
+                yield f'<g transform="translate({move.format(where)})"><g id="{name}"{weight}>{body}</g></g>'
 
     def _axes(self, f: _Frame) -> Iterator[str]:
         panel, x0, y0 = f.panel, f.x + f.left, f.y + f.top
@@ -302,18 +350,40 @@ class _Drawing:
 
     # -- arrows -------------------------------------------------------------------------------------------------------
 
-    def _arrow(self, arrow: Arrow, frames: dict[str, _Frame]) -> Iterator[str]:
+    def _route(self, arrow: Arrow, frames: dict[str, _Frame]) -> list[Point]:
+        """The arrow's way on the sheet: along the lines between cells, and between panels through the gaps."""
         start, end = frames[arrow.from_panel], frames[arrow.to_panel]
-        (x1, y1), (x2, y2) = start.centre(arrow.from_cell), end.centre(arrow.to_cell)
-        for frame, x, y in ((start, x1, y1), (end, x2, y2)):
-            left, top = x - frame.width / 2, y - frame.height / 2
+        if start is end:
+            return start.on_sheet(within(start.panel.cols, arrow.from_cell, arrow.to_cell))
+        leave = start.on_sheet(out_to_the_right(start.panel.cols, arrow.from_cell))
+        beside = end.x > start.x
+        turn = end.x - GAP // 2 if beside else max(start.right, end.right) + MARGIN // 2
+        side = "left" if beside else "right"
+        line = _free_line(end, arrow.to_cell // end.panel.cols)
+        arrive = end.on_sheet(in_from(side, end.panel.cols, arrow.to_cell, line))
+        return [*leave, (turn, leave[-1][1]), (turn, arrive[0][1]), *arrive]
+
+    def _halo(self, arrow: Arrow, route: Sequence[Point]) -> str:
+        """What makes an arrow seen from afar; it lies under the labels."""
+        return "" if arrow.thin else f'<path class="u v" d="{_polyline(route)}"/>'
+
+    def _arrow(self, arrow: Arrow, route: Sequence[Point], frames: dict[str, _Frame]) -> Iterator[str]:
+        for frame, cell in ((frames[arrow.from_panel], arrow.from_cell), (frames[arrow.to_panel], arrow.to_cell)):
+            row, col = divmod(cell, frame.panel.cols)
+            (left, top), *_ = frame.on_sheet([(col, row)])
             yield f'<rect class="f" x="{left:g}" y="{top:g}" width="{frame.width}" height="{frame.height}"/>'
-        length = hypot(x2 - x1, y2 - y1) or 1
-        bend = min(0.25 * length, 60)
-        xm, ym = (x1 + x2) / 2 + bend * (y2 - y1) / length, (y1 + y2) / 2 - bend * (x2 - x1) / length
-        path = f"M{x1:.1f} {y1:.1f}Q{xm:.1f} {ym:.1f} {x2:.1f} {y2:.1f}"
         said = f"<title>{_escape(arrow.text)}</title>" if arrow.text else ""
-        yield f'<path class="{"a n" if arrow.thin else "a"}" d="{path}">{said}</path>'
+        yield f'<path class="{"a n" if arrow.thin else "a"}" d="{_polyline(route)}">{said}</path>'
+
+
+def _free_line(frame: _Frame, row: int) -> int:
+    """The upper or lower line of a row, which no band's name beside the panel is at; headings stand on the first."""
+    middles = [band.start + band.count / 2 for band in frame.panel.row_axis.bands]
+    return row if row and all(abs(row - middle) * frame.height > LINE for middle in middles) else row + 1
+
+
+def _polyline(points: Sequence[Point]) -> str:
+    return "M" + "L".join(f"{x:g} {y:g}" for x, y in without_repeats(points))
 
 
 def legend_of(picture: Picture) -> list[tuple[int | str, str]]:
@@ -331,25 +401,42 @@ def legend_of(picture: Picture) -> list[tuple[int | str, str]]:
     return out
 
 
-def _areas(panel: Panel, kinds: Sequence[int | bool], f: _Frame) -> dict[int | bool, str]:
-    """kind -> a path over all its cells: runs along a row, and equal runs of neighbouring rows as one rectangle."""
-    open_: dict[tuple[int, int, int | bool], int] = {}  # (first column, last + 1, kind) -> the row where it began
-    paths: dict[int | bool, list[str]] = {}
+def _areas(panel: Panel, kinds: Sequence[int]) -> list[tuple[int, int, int, int, int]]:
+    """(kind, row, column, rows, columns): runs along a row, and equal runs of neighbouring rows as one area."""
+    open_: dict[tuple[int, int, int], int] = {}  # (first column, columns, kind) -> the row where it began
+    areas: list[tuple[int, int, int, int, int]] = []
     for row in range(panel.rows + 1):
-        runs: set[tuple[int, int, int | bool]] = set()
+        runs: set[tuple[int, int, int]] = set()
         if row < panel.rows:
             col = 0
             for kind, group in groupby(kinds[row * panel.cols : (row + 1) * panel.cols]):
                 count = sum(1 for _ in group)
-                runs.add((col, col + count, kind))
+                runs.add((col, count, kind))
                 col += count
         for run in [r for r in open_ if r not in runs]:
             began = open_.pop(run)
-            x, width, height = run[0] * f.width, (run[1] - run[0]) * f.width, (row - began) * f.height
-            paths.setdefault(run[2], []).append(f"M{x} {began * f.height}h{width}v{height}h-{width}z")
+            areas.append((run[2], began, run[0], row - began, run[1]))
         for run in runs:
             open_.setdefault(run, row)
-    return {kind: "".join(sorted(parts)) for kind, parts in paths.items()}
+    return sorted(areas)
+
+
+def _dashes(row: int, runs: Sequence[tuple[int, int]]) -> str:
+    """A line as thick as the row, in pieces: (column, columns) of each.
+
+    >>> _dashes(5, [(0, 1), (4, 2)])
+    'M0 5.5h1m3 0h2'
+    """
+    out, end = [], 0
+    for number, (col, wide) in enumerate(runs):
+        out.append(f"m{col - end} 0h{wide}" if number else f"M{col} {row}.5h{wide}")
+        end = col + wide
+    return "".join(out)
+
+
+def _letters_of(series: Sequence[tuple[str, ...]]) -> int:
+    """How many texts have to be written where equal series are written once."""
+    return sum(sum(map(bool, texts)) for texts in set(series))
 
 
 def _grid(panel: Panel, f: _Frame) -> str:
@@ -386,4 +473,5 @@ def _wrapped(text: str, width: int, size: int) -> list[str]:
 
 
 def _escape(text: str) -> str:
+    text = printable(text)
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")

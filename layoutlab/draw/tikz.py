@@ -6,11 +6,12 @@ rectangle.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from layoutlab.draw.palette import Palette, palette
-from layoutlab.draw.picture import NOTHING, WRONG, Band, Panel, Picture
+from layoutlab.draw.picture import NOTHING, WRONG, Arrow, Band, Panel, Picture, printable
+from layoutlab.draw.routes import Point, in_from, out_to_the_right, within, without_repeats
 from layoutlab.errors import LayoutError
 
 HEIGHT = 0.6  # cm of a cell
@@ -55,17 +56,36 @@ def _document(picture: Picture, colours: Palette) -> Iterator[str]:
         yield from _panel(picture, panel, y, wide, colours)
         y += panel.rows * HEIGHT + GAP - 1.2
     wrong = len(colours.fills)
+    right = max((picture.panel(name).cols * wide for name, (_, wide) in top.items()), default=0.0) + 0.4
     for arrow in picture.arrows:
-        ends = [
-            _centre(picture.panel(name), cell, *top[name])
-            for name, cell in ((arrow.from_panel, arrow.from_cell), (arrow.to_panel, arrow.to_cell))
-        ]
-        (x1, y1), (x2, y2) = ends
-        style = "thin,dashed" if arrow.thin else "very thick"
-        yield rf"\draw[-{{Stealth}},{style},ll{wrong}] ({x1:g},{y1:g}) to[bend left=20] ({x2:g},{y2:g});"
+        for name, cell in ((arrow.from_panel, arrow.from_cell), (arrow.to_panel, arrow.to_cell)):
+            row, col = divmod(cell, picture.panel(name).cols)
+            (x1, y1), (x2, y2) = _on_sheet([(col, row), (col + 1, row + 1)], *top[name])
+            yield rf"\draw[thick,ll{wrong}] ({x1:g},{y1:g}) rectangle ({x2:g},{y2:g});"
+        style = "thin,dashed" if arrow.thin else "thick"
+        way = " -- ".join(f"({x:g},{y:g})" for x, y in without_repeats(_route(picture, arrow, top, right)))
+        yield rf"\draw[-{{Stealth[width=3.5pt,length=7pt]}},{style},ll{wrong}] {way};"
     yield r"\end{tikzpicture}"
     yield r"\end{document}"
     yield ""
+
+
+def _route(
+    picture: Picture, arrow: Arrow, top: dict[str, tuple[float, float]], right: float
+) -> list[tuple[float, float]]:
+    """The arrow's way along the lines between cells; from panel to panel on the right of them all."""
+    start, end = picture.panel(arrow.from_panel), picture.panel(arrow.to_panel)
+    if start is end:
+        return _on_sheet(within(start.cols, arrow.from_cell, arrow.to_cell), *top[start.name])
+    leave = _on_sheet(out_to_the_right(start.cols, arrow.from_cell), *top[start.name])
+    line = arrow.to_cell // end.cols or 1
+    arrive = _on_sheet(in_from("right", end.cols, arrow.to_cell, line), *top[end.name])
+    return [*leave, (right, leave[-1][1]), (right, arrive[0][1]), *arrive]
+
+
+def _on_sheet(points: Sequence[Point], y: float, wide: float) -> list[Point]:
+    """(columns, rows) of a panel in cm of the sheet."""
+    return [(round(col * wide, 3), round(y + row * HEIGHT, 3)) for col, row in points]
 
 
 def _panel(picture: Picture, panel: Panel, y: float, wide: float, colours: Palette) -> Iterator[str]:
@@ -144,7 +164,7 @@ _SPECIAL = {
 
 
 def _escape(text: str) -> str:
-    return "".join(_SPECIAL.get(letter, letter) for letter in text)
+    return "".join(_SPECIAL.get(letter, letter) for letter in printable(text))
 
 
 def _hex(colour: str) -> str:

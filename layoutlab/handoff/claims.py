@@ -473,7 +473,7 @@ def spoken_range(q: Question, bits: range) -> str:
 def legal(q: Question, place: Claim) -> Claim:
     """Whether loads, stores, buffer and descriptors are what the hardware takes."""
     try:
-        rules = [*dict.fromkeys([*q.writer.rules(), *q.reader.rules(), *_base_rules(q, place)])]
+        rules = legal_rules(q, placed=place.verdict == "proved")
     except (TooLarge, OverflowError) as error:
         return Claim("legal", "undecided", "none", 0, 0, None, f"no enumeration: {error}")
     faults = [rule.fault for rule in rules if rule.fault]
@@ -483,10 +483,15 @@ def legal(q: Question, place: Claim) -> Claim:
     return Claim("legal", answer, RULES, len(rules), 0, witness, "; ".join(faults[1:]) if faults else asked)
 
 
-def _base_rules(q: Question, place: Claim) -> list[Rule]:
+def legal_rules(q: Question, *, placed: bool) -> list[Rule]:
+    """All that the hardware asks, each thing once."""
+    return [*dict.fromkeys([*q.writer.rules(), *q.reader.rules(), *_base_rules(q, placed)])]
+
+
+def _base_rules(q: Question, placed: bool) -> list[Rule]:
     """What is placed for one base is placed for all that differ by whole patterns, or, where both sides swizzle
     addresses alike, for any."""
-    if place.verdict != "proved" or q.writer.space != "smem" or not isinstance(q.writer.storage, Smem):
+    if not placed or q.writer.space != "smem" or not isinstance(q.writer.storage, Smem):
         return []
     write, read = q.writer.rows or q.writer.write, q.reader.rows or q.reader.read
     if (write.swizzle, write.plus) == (read.swizzle, read.plus):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from layoutlab.digits import ascending
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.places import Modes, Places, strided_places
 
@@ -24,12 +25,13 @@ def inverse(owner: Places) -> Places:
                 raise LayoutError(f"{coordinate} is no sum of digits of threads and values")
             ((axis, weight, radix),) = term
             digits.append((step, radix, axis, weight))
-        for step, radix, axis, _ in sorted(digits):
+        digits = [digit for step in ascending({d[0] for d in digits}) for digit in digits if digit[0] == step]
+        for step, radix, axis, _ in digits:
             if step != expected:
                 raise LayoutError(f"{coordinate} steps by {step} along {axis}, where {expected} would be next")
             expected *= radix
         for name, modes in inputs.items():
-            modes[coordinate] = [(radix, weight * (axis == name)) for _, radix, axis, weight in sorted(digits)]
+            modes[coordinate] = [(radix, weight * (axis == name)) for _, radix, axis, weight in digits]
     first, *more = (strided_places(modes, name) for name, modes in inputs.items())
     for part in more:
         first = first.beside(part)

@@ -15,6 +15,7 @@ from typing import Literal
 from layoutlab.atoms.descriptors import Major, SmemDescriptor
 from layoutlab.atoms.operand import K_BYTES
 from layoutlab.errors import LayoutError
+from layoutlab.handoff.starts import Starts, starts_of
 from layoutlab.layout import Layout
 from layoutlab.swizzle import Swizzle
 
@@ -85,7 +86,7 @@ class SmemOperand:
         if self.major == "MN":
             rows = self._mn_rows()
             return Layout(((rows.shape, k0), 1, k1), ((rows.stride, atom), 0, k0 * atom))
-        rest, stride = ((k1, k2), (k0, self.rows * atom)) if k2 > 1 else (k1, k0)
+        rest, stride = ((k1, k2), (k0, self.rows * atom)) if k2 != 1 else (k1, k0)
         return Layout(((self.rows, k0), 1, rest), ((atom, 1), 0, stride))
 
     def matrix(self, order: str = "012") -> Layout:
@@ -108,7 +109,7 @@ class SmemOperand:
 
     def _mn_rows(self) -> Layout:
         blocks = self.rows // self.atom
-        return Layout((self.atom, blocks), (1, self.atom * self.k)) if blocks > 1 else Layout(self.atom)
+        return Layout((self.atom, blocks), (1, self.atom * self.k)) if blocks != 1 else Layout(self.atom)
 
     @property
     def bytes(self) -> int:
@@ -123,13 +124,18 @@ class SmemOperand:
     def descriptor(self, start: int = 0) -> SmemDescriptor:
         """The descriptor of the first K step: 8 rows (or ks) of the atom lie `sbo` bytes before the next 8, and
         MN-major, atoms side by side `lbo` bytes apart."""
-        lbo = self.k * self.swizzle_bytes if self.major == "MN" and self.rows > self.atom else 0
+        lbo = self.k * self.swizzle_bytes if self.major == "MN" and self.rows != self.atom else 0
         return SmemDescriptor(start=start, lbo=lbo, sbo=8 * self.swizzle_bytes, swizzle=self.swizzle_bytes)
 
     @property
-    def starts_bytes(self) -> tuple[int, ...]:
+    def starts(self) -> Layout:
         """How much further each K step starts: 32 bytes inside an atom, a whole column of atoms at the next."""
         k0, k1, k2 = self.k_parts
         if self.major == "MN":
-            return tuple(j * k0 * self.swizzle_bytes for j in range(k1))
-        return tuple(j * K_BYTES + i * self.rows * self.swizzle_bytes for i in range(k2) for j in range(k1))
+            return Layout(k1, k0 * self.swizzle_bytes)
+        return Layout((k1, k2), (K_BYTES, self.rows * self.swizzle_bytes))
+
+    @property
+    def starts_bytes(self) -> Starts:
+        """The same as numbers, where they can be counted."""
+        return starts_of(self.starts)

@@ -43,7 +43,12 @@ class Rmem:
     @property
     def cells(self) -> range:
         """The bits of one thread's registers."""
-        return range(0, -(-self.values * self.tile.bits // REGISTER_BITS) * REGISTER_BITS)
+        return range(*self.ends)
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The first bit of them and their end."""
+        return 0, -(-self.values * self.tile.bits // REGISTER_BITS) * REGISTER_BITS
 
     def rules(self) -> list[Rule]:
         """What registers ask for."""
@@ -110,4 +115,4 @@ def from_registers(tile: Tile, fragment: Layout, *, who: str = "the MMA") -> Rea
     read = _held(owner).after(inverse(owner.places))
     text = f"a fragment {fragment} for each K step, from registers"
     code = f'll.from_registers({tile.name}, ll.parse("{fragment}"))'
-    return Reader(tile, read, who, text, "modelled: register fragments", code, "rmem")
+    return Reader(tile, read, who, text, "modelled: register fragments", code, "rmem", owner=owner)

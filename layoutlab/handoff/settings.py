@@ -15,11 +15,42 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from layoutlab.errors import LayoutError
+from layoutlab.symbol import Sym
+
+
+@dataclass(frozen=True)
+class MultipleOf:
+    """What a whole number may be: the multiples of `unit` from `least` on, by default from the unit itself on.
+
+    >>> def p_tile(kv: Annotated[int, MultipleOf(64)] = 128, base: Annotated[int, MultipleOf(16, least=0)] = 0): ...
+    >>> print(*Settings.of(p_tile).entries, sep=", ")
+    kv=a multiple of 64 (default 128), base=a multiple of 16, or 0 (default 0)
+
+    Such a setting can be a symbol: `verify --for-all` proves a handoff for all of its values at once.
+    """
+
+    unit: int
+    least: int | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.unit, int) or self.unit < 1 or self.first < 0 or self.first % self.unit:
+            raise LayoutError(f"{self.unit} and least={self.least}: a positive unit, and a multiple of it are needed")
+
+    @property
+    def first(self) -> int:
+        """The least value."""
+        return self.unit if self.least is None else self.least
+
+    def __str__(self) -> str:
+        if self.unit == 1:
+            return f"any number from {self.first} on"
+        other = "" if self.first == self.unit else ", or 0" if self.first == 0 else f", at least {self.first}"
+        return f"a multiple of {self.unit}{other}"
 
 
 @dataclass(frozen=True)
@@ -31,6 +62,7 @@ class Setting:
     choices: tuple[Any, ...]
     default: Any
     required: bool
+    multiple: MultipleOf | None = None
 
     def accept(self, value: Any, owner: str) -> Any:
         """The value itself, or a text read as the annotation says; refuses others with the nearest one."""
@@ -45,7 +77,11 @@ class Setting:
                 f"{owner}: {self.name}={value} is not one of {', '.join(map(repr, self.choices))}"
                 f"{nearest(str(value), [str(c) for c in self.choices])}"
             )
+        if self.multiple and not isinstance(value, Sym):
+            return self._multiple(value, owner)
         if not isinstance(value, str) or self.kind is str:
+            if isinstance(value, Sym) and self.multiple:
+                return value
             if isinstance(value, self.kind) and not (self.kind is int and isinstance(value, bool)):
                 return value
             raise LayoutError(f"{owner}: {self.name}={value!r} is no {self.kind.__name__}")
@@ -54,8 +90,21 @@ class Setting:
         except (KeyError, ValueError):
             raise LayoutError(f"{owner}: {self.name}={value} is no {self.kind.__name__}") from None
 
+    def _multiple(self, value: Any, owner: str) -> int:
+        assert self.multiple is not None
+        try:
+            number = int(value, 0) if isinstance(value, str) else value
+        except ValueError:
+            number = None
+        if isinstance(number, bool) or not isinstance(number, int):
+            raise LayoutError(f"{owner}: {self.name}={value} is no int")
+        if number < self.multiple.first or number % self.multiple.unit:
+            near = max(self.multiple.first, number // self.multiple.unit * self.multiple.unit)
+            raise LayoutError(f"{owner}: {self.name}={number} is not {self.multiple}: {near} would be")
+        return number
+
     def __str__(self) -> str:
-        values = "|".join(map(str, self.choices)) if self.choices else self.kind.__name__
+        values = "|".join(map(str, self.choices)) if self.choices else str(self.multiple or self.kind.__name__)
         return f"{self.name}={values}" + ("" if self.required else f" (default {self.default})")
 
 
@@ -72,17 +121,20 @@ class Settings:
 
     owner: str
     entries: tuple[Setting, ...]
+    function: Callable[..., Any] | None = field(default=None, repr=False, compare=False)
+    """What they are the arguments of."""
 
     @classmethod
     def of(cls, function: Callable[..., Any]) -> Settings:
         """The settings of a function; refuses an argument whose annotation says no values."""
-        hints = get_type_hints(function)
+        hints = get_type_hints(function, include_extras=True)
         return cls(
             function.__name__,
             tuple(
                 _setting(p, hints.get(name), function.__name__)
                 for name, p in inspect.signature(function).parameters.items()
             ),
+            function,
         )
 
     def accept(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -128,6 +180,14 @@ def _setting(parameter: inspect.Parameter, hint: Any, owner: str) -> Setting:
         raise LayoutError(f"{owner} takes *{parameter.name}: settings are named arguments")
     if get_origin(hint) is Literal:
         return Setting(parameter.name, type(get_args(hint)[0]), get_args(hint), default, required)
+    if get_origin(hint) is Annotated:
+        kind, *notes = get_args(hint)
+        multiple = next((note for note in notes if isinstance(note, MultipleOf)), None)
+        if multiple is None or kind is not int:
+            raise LayoutError(
+                f"{owner}: the setting {parameter.name} is annotated {hint}: Annotated[int, MultipleOf(64)]"
+            )
+        return Setting(parameter.name, int, (), default, required, multiple)
     kind = hint if hint is not None else type(default)
     if kind not in (int, str, bool, float):
         raise LayoutError(

@@ -25,6 +25,7 @@ from layoutlab.handoff.rule import Rule
 from layoutlab.handoff.tile import Tile
 from layoutlab.layout import Layout
 from layoutlab.swizzle import ComposedLayout, Swizzle
+from layoutlab.symbol import Sym, at_most, known
 
 Swizzles = Literal["addresses", "offsets"]
 
@@ -66,12 +67,18 @@ class Smem:
         return element.scaled(self.tile.bits, "bit", offset).swizzled(self.swizzle).moved(base)
 
     @property
+    def ends(self) -> tuple[Any, Any]:
+        """The first bit and the end of what the layout reaches, before the swizzle."""
+        steps = [(e - 1) * s for mode in self.modes.values() for e, s in mode]
+        low = self.base_bytes * 8 + (self.offset + sum(0 if s >= 0 else s for s in steps)) * self.tile.bits
+        high = self.base_bytes * 8 + (self.offset + sum(s if s >= 0 else 0 for s in steps) + 1) * self.tile.bits
+        return low, high
+
+    @property
     def cells(self) -> range:
         """The bits of the allocation: from the base to the highest element, in whole spans that the swizzle
         permutes."""
-        steps = [(e - 1) * s for mode in self.modes.values() for e, s in mode]
-        low = self.base_bytes * 8 + (self.offset + sum(min(s, 0) for s in steps)) * self.tile.bits
-        high = self.base_bytes * 8 + (self.offset + sum(max(s, 0) for s in steps) + 1) * self.tile.bits
+        low, high = self.ends
         span = 8
         if self.swizzle and self.swizzle.bits:
             span = max(8, 1 << self.swizzle.base + self.swizzle.bits + max(0, -self.swizzle.shift))
@@ -112,11 +119,24 @@ class Smem:
 
     def _room(self) -> Rule:
         """Whether the buffer lies in what one block can have."""
+        if any(isinstance(end, Sym) for end in self.ends):
+            return self._room_of_symbols()
         first, last = self.cells.start // 8, self.cells.stop // 8 - 1
         fault = None
         if first < 0 or last >= SHARED_LIMIT:
             fault = f"{self.name} takes bytes {first} to {last}, and shared memory has bytes 0 to {SHARED_LIMIT - 1}"
         return Rule(f"shared memory has {SHARED_LIMIT} bytes", fault)
+
+    def _room_of_symbols(self) -> Rule:
+        """The same where extents or base are symbols: the end of shared memory is a whole number of any span, so that
+        the allocation ends inside of it where the layout does."""
+        low, high = self.ends
+        asked, fault = f"shared memory has {SHARED_LIMIT} bytes", None
+        if self.swizzles == "offsets":
+            _ = self.base_bytes % self.repeat_bytes  # spans begin where the base does: a multiple of them, or refused
+        if not low >= 0 or not at_most(-(-high // 8), SHARED_LIMIT, asked):
+            fault = f"{self.name} takes bytes {low // 8} to {high // 8 - 1}, and {asked}"
+        return Rule(asked, fault)
 
     @property
     def code(self) -> str:
@@ -138,7 +158,10 @@ class Smem:
         if self.swizzle is not None:
             low = 1 << max(0, self.swizzle.base - 3)
             what = f", swizzle of {self.swizzles} in chunks of {low} bytes"
-        start, stop = self.cells.start // 8, self.cells.stop // 8
+        if any(isinstance(end, Sym) for end in self.ends):
+            start, stop = (end // 8 for end in self.ends)
+        else:
+            start, stop = self.cells.start // 8, self.cells.stop // 8
         return f"{self.layout}   ({axes}) -> {self.tile.bits}-bit elements{what}, bytes {start} to {stop - 1}"
 
     def __str__(self) -> str:
@@ -192,14 +215,23 @@ class Tmem:
         return lanes.beside(strided_places({k: [(self.tile.shape[1], self.tile.bits)]}, "bit").moved(self.column * 32))
 
     @property
+    def ends(self) -> tuple[int, int]:
+        """The first bit of a lane that the tile takes, and the end, in whole columns."""
+        return self.column * 32, (self.column + -(-self.tile.shape[1] * self.tile.bits // 32)) * 32
+
+    @property
     def cells(self) -> range:
         """The bits of a lane that the tile takes, in whole columns."""
-        return range(self.column * 32, (self.column + -(-self.tile.shape[1] * self.tile.bits // 32)) * 32)
+        return range(*self.ends)
 
     def rules(self) -> list[Rule]:
         """What Tensor Memory has room for."""
-        first, end = self.column, self.cells.stop // 32
-        room = None if first >= 0 and end <= 512 else f"{self.name} takes columns {first} to {end - 1}, there are 512"
+        first, end = self.column, self.ends[1] // 32
+        room = (
+            None
+            if first >= 0 and at_most(end, 512, "Tensor Memory has 512 columns")
+            else f"{self.name} takes columns {first} to {end - 1}, there are 512"
+        )
         return [Rule("Tensor Memory has 512 columns", room)]
 
     @property
@@ -209,10 +241,10 @@ class Tmem:
 
     def spoken(self) -> str:
         """Where it lies, in words."""
-        return f"row m in its lane, columns {self.column} to {self.cells.stop // 32 - 1}"
+        return f"row m in its lane, columns {self.column} to {self.ends[1] // 32 - 1}"
 
     def __str__(self) -> str:
-        return f"columns {self.column} to {self.cells.stop // 32 - 1}"
+        return f"columns {self.column} to {self.ends[1] // 32 - 1}"
 
 
 def row_lanes(rows: int) -> list[tuple[int, int]]:
@@ -263,7 +295,7 @@ def smem(
     label = name or f"s{over.name}"
     value = read_layout(layout, label)
     for what, count in (("base_bytes", base_bytes), ("align_bytes", align_bytes)):
-        if isinstance(count, bool) or not isinstance(count, int):
+        if isinstance(count, bool) or not (isinstance(count, int) or (isinstance(count, Sym) and known(count))):
             raise LayoutError(f"{label}: {what}={count!r} is no whole number of bytes")
     for bad, why in (
         (base_bytes < 0, f"starts at byte {base_bytes}"),

@@ -36,11 +36,12 @@ class TmemLoad:
 
     atom: TmemAtom
 
-    def over(self, tile: Tile, *, first_warp: int = 0) -> Owner:
+    def over(self, tile: Tile, *, first_warp: int = 0, blocks: int = 1) -> Owner:
         """The element that each thread's value is: accumulator row = lane, one 32-bit column an element along k.
 
         `first_warp` is the warp of the block that thread 0 of the map is in; its threads own rows from 0 on all the
-        same.
+        same. `blocks` is how many accumulators the tile's rows are, one below the other: each has a warpgroup of its
+        own.
         """
         if len(tile.extents) != 2:
             raise LayoutError(f"{self.atom} loads rows and columns: tile {tile} has {len(tile.extents)} coordinates")
@@ -48,8 +49,11 @@ class TmemLoad:
             raise LayoutError(f"{self.atom} stores: an owner is given by a load")
         (m, rows), (k, columns) = tile.extents.items()
         bits = 16 if self.atom.packed else WORD_BITS
-        transfer = Transfer(self.atom, rows, columns, bits)
+        if rows % blocks:
+            raise LayoutError(f"{tile} has {rows} rows, which are not {blocks} accumulators of as many each")
+        transfer = Transfer(self.atom, rows // blocks, columns, bits, blocks)
         warp = f", first_warp={first_warp}" if first_warp else ""
+        warp += f", blocks={blocks}" if blocks != 1 else ""
         code = f'll.tcgen05_ld("{_short(self.atom)}").over({tile.name}{warp})'
         rules = lambda: _load_rules(transfer, first_warp)  # noqa: E731
         source = f"modelled: {self.atom}, {_lanes_of_rows(transfer)}"
@@ -79,7 +83,9 @@ class TmemLoad:
         text = f"{self.atom} from column {column} on, as {owner}"
         code = f'll.tcgen05_ld("{_short(self.atom)}").takes({tile.name}, column={column})'
         rules = lambda: _load_rules(transfer, first_warp)  # noqa: E731
-        return Reader(tile, read, "the load", text, f"modelled: {self.atom}", code, "tmem", rules)
+        given = {"tile": tile, "column": column, "first_warp": first_warp, "as_if": as_if}
+        how: dict[str, Any] = {"make": self.takes, "given": given, "owner": owner}
+        return Reader(tile, read, "the load", text, f"modelled: {self.atom}", code, "tmem", rules, **how)
 
 
 def tcgen05_ld(name: str | TmemAtom) -> TmemLoad:
@@ -186,4 +192,5 @@ def umma_out(storage: Tmem) -> Writer:
     source = "modelled: tcgen05.mma accumulator D"
     owner = Owner(storage.tile, places, layout, source, "", rules=reads.rules, who="D")
     code = f"ll.umma_out({storage.name})"
-    return Writer(owner, storage, reads.read.after(places), WORD_BITS, reads.text, code, source, "tmem", unit="the MMA")
+    how: dict[str, Any] = {"unit": "the MMA", "make": umma_out, "given": {"storage": storage}}
+    return Writer(owner, storage, reads.read.after(places), WORD_BITS, reads.text, code, source, "tmem", **how)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.places import Modes, Places, split_at, strided_places
+from layoutlab.int_tuple import Basis
 from layoutlab.layout import Layout
+from layoutlab.symbol import Sym, known
 
 
 @dataclass(frozen=True, init=False)
@@ -32,7 +35,10 @@ class Tile:
         if not isinstance(name, str) or any("\ud800" <= c <= "\udfff" for c in name):
             raise LayoutError(f"a tile's name is a text that can be printed, not {name!r}")
         for axis, extent in {**extents, "bits": bits}.items():
-            if isinstance(extent, bool) or not isinstance(extent, int) or extent < 1:
+            whole = (isinstance(extent, int) and not isinstance(extent, bool)) or (
+                isinstance(extent, Sym) and known(extent)
+            )
+            if not whole or not extent >= 1:
                 raise LayoutError(f"tile {name} has {axis}={extent!r}: a positive integer is needed")
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "extents", dict(extents))
@@ -47,6 +53,22 @@ class Tile:
     def shape(self) -> tuple[int, ...]:
         """The extents, in order."""
         return tuple(self.extents.values())
+
+    @property
+    def symbolic(self) -> bool:
+        """Whether an extent is a symbol."""
+        return any(isinstance(extent, Sym) for extent in self.shape)
+
+    @property
+    def strides(self) -> tuple[Any, ...]:
+        """What one step along each coordinate adds to a flat coordinate, or to itself where an extent is a symbol.
+
+        >>> Tile("P", m=128, k=64, bits=16).strides
+        (1, 128)
+        """
+        if self.symbolic:
+            return tuple(Basis(1, (i,)) for i in range(len(self.shape)))
+        return tuple(prod(self.shape[:i]) for i in range(len(self.shape)))
 
     def unravel(self) -> Places:
         """flat -> coordinates; a flat index past the end goes on along the last coordinate."""
@@ -70,7 +92,7 @@ class Tile:
         Takes one mode for each coordinate, or an MMA operand's ((M,K),rest M,rest K), or any layout whose flat index
         is the tile's; a trailing mode of one stage is dropped. Raises LayoutError for another number of elements.
         """
-        if layout.symbolic() or layout.coordinate_valued():
+        if layout.unknown() or layout.coordinate_valued():
             raise LayoutError(f"{what}: {layout} is no layout of known integer strides, so it says no location")
         groups = [_kept(part) for part in layout]
         while len(groups) > len(self.extents) and _one(groups[-1]):
@@ -81,7 +103,7 @@ class Tile:
         if (operand := self._operand(layout)) is not None:
             return operand
         if prod(sizes) == self.size and len(groups) != len(self.extents):
-            modes = [m for g in groups for m in g if m[0] > 1]
+            modes = [m for g in groups for m in g if m[0] != 1]
             parts = split_at(modes, *self.shape)
             if modes and not parts[-1]:  # past the end, a flat index goes on along the last mode
                 parts[-1] = [(1, modes[-1][0] * modes[-1][1])]
@@ -108,7 +130,7 @@ class Tile:
 def _kept(part: Layout) -> list[tuple[int, int]]:
     """The leaves of a mode without those of one element, but for the last: an index past the end goes on along it."""
     *inner, last = part.leaves()
-    return [*((e, s) for e, s in inner if e > 1), last]
+    return [*((e, s) for e, s in inner if e != 1), last]
 
 
 def _one(modes: Modes) -> bool:
@@ -117,4 +139,4 @@ def _one(modes: Modes) -> bool:
 
 def _joined(inner: Modes, rest: Modes) -> list[tuple[int, int]]:
     """An instruction's part of an axis, and the rest, which may be one repetition of no stride."""
-    return list(inner) if _one(rest) else [*(m for m in inner if m[0] > 1), *rest]
+    return list(inner) if _one(rest) else [*(m for m in inner if m[0] != 1), *rest]

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from layoutlab.atoms.tmem import LANES, WARP_LANES, WORD_BITS, TmemAtom
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.places import Modes, Places, strided_places
-from layoutlab.int_tuple import IntTuple
+from layoutlab.int_tuple import Basis, IntTuple
 from layoutlab.layout import Layout
 
 _Mode = tuple[int, int, int]  # extent, lane step, step in elements along the lane
@@ -38,6 +38,8 @@ class Transfer:
     rows: int
     elements: int
     bits: int
+    blocks: int = 1
+    """Accumulators of so many rows below each other, each loaded by the next four warps."""
 
     def __post_init__(self) -> None:
         if self.rows > LANES or self.rows % WARP_LANES:
@@ -87,12 +89,15 @@ class Transfer:
         inside, registers = ([], values) if self.bits == WORD_BITS else (values[:1], values[1:])
         halves = [(2, atom.lanes, 0)] if lane_of_warp == 2 * atom.lanes else []
         steps = [(self.steps, 0, atom.columns * WORD_BITS // self.element_bits)]
-        return [[*threads, (self._warps, lane_of_warp, 0)]], [inside, registers, halves, steps]
+        below = [(self.blocks, self.rows, 0)] if self.blocks != 1 else []
+        return [[*threads, (self._warps, lane_of_warp, 0), *below]], [inside, registers, halves, steps]
 
     def places(self) -> Places:
         """(t, v) -> lane and bit of the lane, from the tile's first column on."""
         lane_of_row = WARP_LANES // (self.rows // self._warps) if self.atom.lanes < WARP_LANES else 1
         threads, values = ([m for group in groups for m in group] for groups in self._modes())
+        if self.blocks != 1:
+            raise LayoutError(f"{self.blocks} accumulators lie in columns of their own: take each one's places")
         *inner, (warps, row, _) = threads
         lanes = [*inner, (warps, row * lane_of_row, 0)]
         along = self.element_bits
@@ -105,9 +110,15 @@ class Transfer:
 
     def owner_layout(self) -> Layout:
         """(T, V) -> row + rows * element, with a mode for each group."""
+        rows = self.rows * self.blocks
+
+        def flat(lane: int, along: int) -> int | Basis:
+            if isinstance(rows, int) and isinstance(self.elements, int):
+                return lane + rows * along
+            return Basis(along, (1,)) if along else Basis(lane, (0,))
+
         groups = [
-            [[(e, lane + self.rows * along) for e, lane, along in group if e > 1] for group in part]
-            for part in self._modes()
+            [[(e, flat(lane, along)) for e, lane, along in group if e != 1] for group in part] for part in self._modes()
         ]
         shape, stride = (tuple(_nested(part, i) for part in groups) for i in (0, 1))
         return Layout(shape, stride)
@@ -120,7 +131,7 @@ def _strided(threads: list[_Mode], values: list[_Mode], which: int, out: str, un
     return strided_places(modes, out)
 
 
-def _nested(groups: list[list[tuple[int, int]]], which: int) -> IntTuple:
+def _nested(groups: list[list[tuple[int, int | Basis]]], which: int) -> IntTuple:
     """Extents or strides: a group of one mode is not nested, and neither is a list of one group."""
     parts = [tuple(mode[which] for mode in group) for group in groups if group]
     flat: list[IntTuple] = [part[0] if len(part) == 1 else part for part in parts]

@@ -46,6 +46,8 @@ class Storage(Protocol):
     @property
     def cells(self) -> range: ...
     @property
+    def ends(self) -> tuple[int, int]: ...
+    @property
     def code(self) -> str: ...
     def rules(self) -> list[Rule]: ...
     def spoken(self) -> str: ...
@@ -102,11 +104,11 @@ class WgmmaAccumulator:
         if rows % WGMMA_ROWS:
             raise LayoutError(f"{tile}: {rows} rows are no whole number of warpgroups' {WGMMA_ROWS}")
         atom = wgmma(columns, self.ab, "f32")
-        one = composition(Layout((WGMMA_ROWS, columns), (1, rows)), atom.c)  # (T128,V) -> m + rows n
-        groups = Layout(rows // WGMMA_ROWS, WGMMA_ROWS)
-        layout = make_layout(make_layout(*one[0], groups), one[1]) if rows > WGMMA_ROWS else one
+        one = composition(Layout((WGMMA_ROWS, columns), tile.strides), atom.c)  # (T128,V) -> m + rows n
+        groups = Layout(rows // WGMMA_ROWS, WGMMA_ROWS * tile.strides[0])
+        layout = make_layout(make_layout(*one[0], groups), one[1]) if rows != WGMMA_ROWS else one
         code = f'll.wgmma_c("{self.ab}").over({tile.name})'
-        return Owner(tile, _owner_places(layout, tile), layout, f"modelled: accumulator of {atom}", code)
+        return Owner(tile, owner_places(layout, tile), layout, f"modelled: accumulator of {atom}", code)
 
 
 def wgmma_c(ab: str) -> WgmmaAccumulator:
@@ -138,10 +140,10 @@ def owned(layout: Any, tile: Tile, *, first_thread: int = 0) -> Owner:
         raise LayoutError(f"owner of {tile.name}: {value} is no (thread, value) layout of two modes")
     thread = f", first_thread={first_thread}" if first_thread else ""
     code = f'll.owned("{value}", {tile.name}{thread})'
-    return Owner(tile, _owner_places(value, tile), value, "declared", code, first_thread)
+    return Owner(tile, owner_places(value, tile), value, "declared", code, first_thread)
 
 
-def _owner_places(value: Layout, tile: Tile) -> Places:
+def owner_places(value: Layout, tile: Tile) -> Places:
     if not value.coordinate_valued():
         return tile.unravel().after(tv_places(value, "flat"))
     names, parts = list(tile.extents), list[Places]()
@@ -170,7 +172,7 @@ def _share_of(stride: Any, coordinate: int, count: int, layout: Layout) -> int:
 
 def tv_places(layout: Layout, out: str) -> Places:
     """A (thread, value) layout as (t, v) -> one output."""
-    if layout.rank() != 2 or layout.symbolic() or layout.coordinate_valued():
+    if layout.rank() != 2 or layout.unknown() or layout.coordinate_valued():
         raise LayoutError(f"{layout} is no (thread, value) layout of known integer strides")
     return strided_places({axis: part.leaves() for axis, part in zip(("t", "v"), layout, strict=True)}, out)
 
@@ -354,7 +356,7 @@ def store(owner: Any, storage: Smem | Tmem, *, bits: int, through: Any = None, o
         write = storage.locate(tv_places(layout, "element"))
         return Writer(who, storage, write, bits, f"at element offsets {layout}", code, **how)
     if through is not None:
-        at = storage.tile.unravel().after(tv_places(layout, "flat"))
+        at = owner_places(layout, storage.tile)
         how["space"] = storage.space
         write, route = storage.places.after(at), f"at coordinates {layout}"
         return Writer(who, storage, write, bits, route, code, through=at, **how)

@@ -7,6 +7,7 @@ needs its warp whole stands as a gate until the rest has arrived.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import random
 import time
@@ -18,7 +19,7 @@ import numpy as np
 
 from layoutlab.ptx.asynchronous import AsyncUnits
 from layoutlab.ptx.decode import Block, Program, decode
-from layoutlab.ptx.memory import SHARED_RESERVED_BYTES, SHARED_WINDOW_BYTES, GlobalMemory
+from layoutlab.ptx.memory import CLUSTER_SHIFT, SHARED_RESERVED_BYTES, SHARED_WINDOW_BYTES, GlobalMemory
 from layoutlab.ptx.parse import Function, Module, PtxError, no_collection
 from layoutlab.ptx.provenance import Provenance
 from layoutlab.ptx.report import Deadlock, Findings, Report
@@ -26,6 +27,9 @@ from layoutlab.ptx.state import LANES, Array, Frame, Geometry, Services, Wave
 
 FAIR_SHIFT = 12  # a fragment that has run 2^12 blocks more than another waits for it, so that no spin starves others
 WAVE_BYTES = 192 << 20  # memory that the registers and memories of one wave may take
+MAX_CLUSTER_CTAS = 16  # 8 portably; 16 where the kernel allows it
+MAX_THREADS = 1024
+SPARE_BYTES = 64 << 20  # the largest wave that is kept for the next run of the same kernel
 
 
 @dataclass(eq=False)
@@ -36,6 +40,7 @@ class Fragment:
     low: int
     high: int
     mask: Array | None
+    group: int = 0  # fragments of different groups are kept apart
     age: int = 0
     blocked_at: int = -1  # the wave's version when its gate last refused
     gave_up: tuple[int, frozenset[int]] = (-1, frozenset())  # gates that timed out, at this version of the wave
@@ -49,8 +54,22 @@ class Scheduler:
         self.blocks = program.blocks
         self.wave = wave
         self.rng = rng
-        mask = None if wave.alive.all() else wave.alive.copy()
-        self.fragments = [Fragment(0, 0, wave.rows, mask)]
+        self.fragments: list[Fragment] = []
+        whole = Fragment(0, 0, wave.rows, None)
+        for number, rows in enumerate(self._groups()):
+            whole.group = number
+            self._add(whole, 0, wave.alive & rows[:, None], -1)
+
+    def _groups(self) -> list[Array]:
+        """The rows that go in step. Under the random schedule some warps are set apart from the others, so that one
+        that goes ahead without waiting for another's work is seen."""
+        wave = self.wave
+        if self.rng is None:
+            return [np.ones(wave.rows, bool)]
+        together = 4 if any(block.sync == "warpgroup" for block in self.blocks) else 1
+        unit = wave.row_warp[:, 0] // together * wave.ctas + wave.row_cta[:, 0]
+        apart = np.array([self.rng.random() < 0.5 for _ in range(int(unit.max()) + 1)])[unit]
+        return [rows for rows in (apart, ~apart) if rows.any()]
 
     def run(self) -> None:
         while self.fragments:
@@ -140,8 +159,13 @@ class Scheduler:
                 if allowed is not True:
                     self._hold(fragment, allowed)
                     return
-            for op in block.ops:
-                op(frame)
+            if block.checked:
+                in_flight = wave.in_flight
+                for op, checked in zip(block.ops, block.checked, strict=True):
+                    (checked if in_flight.active else op)(frame)
+            else:
+                for op in block.ops:
+                    op(frame)
             wave.instructions += block.weight * (frame.rows if frame.mask is True else self._active_rows(frame))
             fragment.age += 1
             following = self._follow(fragment, frame, block)
@@ -252,6 +276,7 @@ class Scheduler:
         if target < 0:
             self.wave.alive[fragment.low : fragment.high] &= ~taken
             self.wave.version += 1
+            self.wave.release_clusters()
         else:
             self._add(fragment, target, taken, -1)
         self._add(fragment, following, everyone & ~taken, -1)
@@ -260,6 +285,7 @@ class Scheduler:
         self.fragments.remove(fragment)
         self.wave.alive[fragment.low : fragment.high] &= ~np.asarray(mask)
         self.wave.version += 1
+        self.wave.release_clusters()
 
     def _move(self, fragment: Fragment, block: int) -> None:
         fragment.block = block
@@ -273,14 +299,14 @@ class Scheduler:
         if part is not None and part.all():
             part = None
         low, high = low + parent.low, high + parent.low
-        fragment = Fragment(block, low, high, part, parent.age, blocked_at, parent.gave_up)
+        fragment = Fragment(block, low, high, part, parent.group, parent.age, blocked_at, parent.gave_up)
         self.fragments.append(fragment)
         if merge and blocked_at < 0:
             self._merge(fragment)
 
     def _merge(self, fragment: Fragment) -> None:
-        """Join every other fragment that stands at the same block."""
-        same = [f for f in self.fragments if f.block == fragment.block]
+        """Join every other fragment of its group that stands at the same block."""
+        same = [f for f in self.fragments if f.block == fragment.block and f.group == fragment.group]
         if len(same) < 2:
             return
         low, high = min(f.low for f in same), max(f.high for f in same)
@@ -325,14 +351,13 @@ def run_grid(
     warp-instructions that a wave may take, `progress` is called with the number of CTAs done. Raises `PtxError` at the
     first PTX line that the machine does not know or that leaves its memory, and `Deadlock` when no warp can go on.
     """
-    if geometry.cluster != (1, 1, 1):
-        raise PtxError(f"a cluster of {geometry.cluster} CTAs is not emulated yet")
     started = time.perf_counter()
-    program = decode(module, function)
+    program = decode(module, function, geometry.cluster_ctas > 1)
     findings = Findings()
     record = Provenance() if provenance else None
     rng = random.Random(seed)
-    geometry = Geometry(geometry.grid, geometry.block, geometry.shared_bytes + program.shared_static_bytes)
+    shared_bytes = geometry.shared_bytes + program.shared_static_bytes
+    geometry = Geometry(geometry.grid, geometry.block, shared_bytes, geometry.cluster)
     _check_launch(function, geometry)
 
     def make_async(wave: Wave) -> AsyncUnits:
@@ -343,18 +368,21 @@ def run_grid(
         np.frombuffer(program.constant_bytes, np.uint8).copy(), options,
     )  # fmt: skip
     report = Report(function.name, geometry.grid, geometry.block, provenance=record)
+    for ins, name in program.never_written:
+        findings.add("never written", ins, f"{ins.opcode} reads {name}, which no instruction writes")
     done = 0
     with np.errstate(all="ignore"), no_collection():
         for batch in _waves(geometry, program, wave_ctas, ctas):
-            wave = Wave(geometry, batch, program.plan, services)
+            wave = _start_wave(geometry, batch, program, services)
             _set_special_registers(wave, program)
             if record is not None:
                 record.start_wave(wave.ctas, wave.shared.stride, done)
             Scheduler(program, wave, rng if schedule == "random" else None, limit).run()
+            wave.note_allocations()
             if record is not None:
                 record.finish_wave(wave.shared.bytes, wave.tmem.words)
             report.instructions += wave.instructions
-            wave.close()
+            _keep_wave(program, wave)
             done += len(batch)
             if progress is not None:
                 progress(done)
@@ -363,10 +391,43 @@ def run_grid(
     return report
 
 
+_SPARE: list[tuple[Program, Wave]] = []  # one wave that has ended, whose arrays and views the next run takes over
+
+
+def _start_wave(geometry: Geometry, ctas: list[tuple[int, int, int]], program: Program, services: Services) -> Wave:
+    """A wave at its start: the spare one when it is of this program and shape, else a new one."""
+    with contextlib.suppress(IndexError):  # another thread may have taken it
+        of, wave = _SPARE.pop()
+        if of is program and wave.geometry == geometry and wave.ctas == len(ctas):
+            wave.start(ctas, services)
+            return wave
+        wave.drop_frames()
+    return Wave(geometry, ctas, program.plan, services)
+
+
+def _keep_wave(program: Program, wave: Wave) -> None:
+    """Making the views of a wave takes as long as a short run, so one wave is kept if it is small."""
+    wave.close()
+    if wave.nbytes > SPARE_BYTES or _SPARE:
+        wave.drop_frames()
+    else:
+        _SPARE.append((program, wave))
+
+
 def _check_launch(function: Function, geometry: Geometry) -> None:
     required = function.required_threads
     if required is not None and required != geometry.block:
         raise PtxError(f"{function.name} requires blocks of {required} threads, launched with {geometry.block}")
+    if function.required_cluster not in (None, geometry.cluster):
+        raise PtxError(
+            f"{function.name} requires clusters of {function.required_cluster} CTAs, launched with {geometry.cluster}"
+        )
+    if min(geometry.cluster) < 1 or geometry.cluster_ctas > MAX_CLUSTER_CTAS:
+        raise PtxError(f"a cluster of {geometry.cluster} CTAs: at most {MAX_CLUSTER_CTAS} are one")
+    if any(n % c for n, c in zip(geometry.grid, geometry.cluster, strict=True)):
+        raise PtxError(f"a grid of {geometry.grid} CTAs, which clusters of {geometry.cluster} do not divide")
+    if min(*geometry.grid, *geometry.block) < 1 or geometry.threads > MAX_THREADS:
+        raise PtxError(f"a grid of {geometry.grid} and blocks of {geometry.block}: at least 1, at most 1024 threads")
     if SHARED_RESERVED_BYTES + geometry.shared_bytes > SHARED_WINDOW_BYTES:
         raise PtxError(f"{geometry.shared_bytes} bytes of shared memory: a CTA may use {SHARED_WINDOW_BYTES - 1024}")
 
@@ -392,10 +453,25 @@ def _waves(
         per_row = LANES * (counts["pred"] + 2 * counts["b16"] + 4 * counts["b32"] + 8 * counts["b64"])
         per_cta = geometry.warps * (per_row + LANES * program.local_bytes) + 2 * geometry.shared_bytes + (1 << 19)
         wave_ctas = max(1, min(8, WAVE_BYTES // per_cta))
-    x, y, z = geometry.grid
-    ids = itertools.islice(((i, j, k) for k in range(z) for j in range(y) for i in range(x)), *(ctas or (None,)))
+    size = geometry.cluster_ctas
+    wave_ctas = max(1, wave_ctas // size) * size  # the CTAs of a cluster run together
+    if ctas is not None and (ctas[0] % size or ctas[1] % size):
+        raise PtxError(f"CTAs {ctas[0]} to {ctas[1] - 1} are no whole clusters of {size}")
+    ids = itertools.islice(_cta_ids(geometry), *(ctas or (None,)))
     while batch := list(itertools.islice(ids, wave_ctas)):
         yield batch
+
+
+def _cta_ids(geometry: Geometry) -> Iterator[tuple[int, int, int]]:
+    """Every CTA, cluster by cluster and in a cluster by rank, x fastest in both."""
+    cx, cy, cz = geometry.cluster
+    for outer in _box(*(n // c for n, c in zip(geometry.grid, geometry.cluster, strict=True))):
+        for inner in _box(cx, cy, cz):
+            yield (outer[0] * cx + inner[0], outer[1] * cy + inner[1], outer[2] * cz + inner[2])
+
+
+def _box(x: int, y: int, z: int) -> Iterator[tuple[int, int, int]]:
+    return ((i, j, k) for k in range(z) for j in range(y) for i in range(x))
 
 
 def _set_special_registers(wave: Wave, program: Program) -> None:
@@ -411,21 +487,27 @@ def _set_special_registers(wave: Wave, program: Program) -> None:
         "%ntid": geometry.block,
         "%ctaid": (ctas[..., 0], ctas[..., 1], ctas[..., 2]),
         "%nctaid": geometry.grid,
-        "%clusterid": (ctas[..., 0], ctas[..., 1], ctas[..., 2]),
-        "%nclusterid": geometry.grid,
-        "%cluster_ctaid": (0, 0, 0),
-        "%cluster_nctaid": (1, 1, 1),
+        "%clusterid": tuple(ctas[..., i] // geometry.cluster[i] for i in range(3)),
+        "%nclusterid": tuple(n // c for n, c in zip(geometry.grid, geometry.cluster, strict=True)),
+        "%cluster_ctaid": tuple(ctas[..., i] % geometry.cluster[i] for i in range(3)),
+        "%cluster_nctaid": geometry.cluster,
     }
+    rank = wave.row_cta % wave.cluster_ctas
     plain = {
         "%laneid": lane, "%warpid": wave.row_warp, "%nwarpid": geometry.warps, "%smid": 0, "%nsmid": 1, "%gridid": 0,
         "%lanemask_eq": lane_bit, "%lanemask_lt": lane_bit - one, "%lanemask_le": lane_bit | (lane_bit - one),
         "%lanemask_gt": ~(lane_bit | (lane_bit - one)), "%lanemask_ge": ~(lane_bit - one),
-        "%cluster_ctarank": 0, "%cluster_nctarank": 1, "%is_explicit_cluster": 0,
+        "%cluster_ctarank": rank, "%cluster_nctarank": wave.cluster_ctas,
         "%clock": 0, "%clock_hi": 0, "%clock64": 0, "%globaltimer": 0, "%globaltimer_lo": 0, "%globaltimer_hi": 0,
         "%dynamic_smem_size": geometry.shared_bytes - program.shared_static_bytes,
         "%total_smem_size": geometry.shared_bytes + SHARED_RESERVED_BYTES,
     }  # fmt: skip
     for name, slot in program.special.items():
+        if name.startswith("shared "):
+            _, kind, address = name.split()
+            bank = wave.b64 if kind == "b64" else wave.b32
+            bank[slot] = int(address) + (rank << CLUSTER_SHIFT)
+            continue
         base, _, axis = name.partition(".")
         value: Any = axes[base]["xyz".index(axis)] if axis else plain[base]
         bank = wave.b64 if name in ("%clock64", "%globaltimer", "%gridid") else wave.b32

@@ -29,6 +29,7 @@ LOCAL_BASE = 1 << 57
 PARAM_BASE = 1 << 58
 CONST_BASE = 1 << 59
 WINDOW_MASK = (1 << 40) - 1
+CLUSTER_SHIFT = 24  # in a cluster the window of the CTA of rank r starts at r << 24, as on silicon
 
 WORD_TYPES: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
@@ -57,6 +58,7 @@ class GlobalMemory:
 
     def __init__(self) -> None:
         self.buffers: list[Buffer] = []
+        self.recent: dict[int, Buffer] = {}  # by instruction, the buffer that it touched last
         self._keep: list[object] = []
 
     def register(self, name: str, base: int, size: int, keep: object = None) -> None:
@@ -68,7 +70,7 @@ class GlobalMemory:
             if base < other.end and other.base < base + size:
                 low, high = min(base, other.base), max(base + size, other.end)
                 self.buffers.remove(other)
-                self._add(other.name if other.size >= size else name, low, high - low)
+                self.register(other.name if other.size >= size else name, low, high - low)  # it may reach a third
                 return
         self._add(name, base, size)
 
@@ -116,14 +118,25 @@ class SharedMemory:
     def __init__(self, ctas: int, used_bytes: int) -> None:
         self.size = SHARED_RESERVED_BYTES + used_bytes
         self.stride = (self.size + 1023) // 1024 * 1024
-        self.bytes = np.full(ctas * self.stride, POISON, np.uint8)
-        self.written = np.zeros(ctas * self.stride, np.uint8)
+        self.bytes = np.empty(ctas * self.stride, np.uint8)
+        self.written = np.empty(ctas * self.stride, np.uint8)
         # For each 16 bytes: when a thread last stored there, and the row and lane that did (0: never).
-        self.stored_at = np.zeros(ctas * self.stride // 16, np.int32)
-        self.stored_by = np.zeros(ctas * self.stride // 16, np.int32)
+        self.stored_at = np.empty(ctas * self.stride // 16, np.int32)
+        self.stored_by = np.empty(ctas * self.stride // 16, np.int32)
         self.words = {width: self.bytes.view(kind) for width, kind in WORD_TYPES.items()}
         self.flags = {width: self.written.view(kind) for width, kind in WORD_TYPES.items()}
         self.ctas = ctas
+        self.reset()
+
+    def reset(self) -> None:
+        """Poison, and nothing written."""
+        self.bytes.fill(POISON)
+        for flags in (self.written, self.stored_at, self.stored_by):
+            flags.fill(0)
+
+    @property
+    def nbytes(self) -> int:
+        return self.bytes.nbytes + self.written.nbytes + self.stored_at.nbytes + self.stored_by.nbytes
 
     def window(self, cta: int) -> Array:
         """The bytes of one CTA's window, by shared address."""
@@ -142,11 +155,21 @@ class TensorMemory:
     """TMEM: 128 lanes of 512 32-bit columns for each CTA, allocated by columns."""
 
     def __init__(self, ctas: int) -> None:
-        self.words = np.full((ctas, TMEM_LANES, TMEM_COLUMNS), 0xFFFFFFFF, np.uint32)
-        self.written = np.zeros((ctas, TMEM_LANES, TMEM_COLUMNS), np.bool_)
-        self.owner = np.zeros((ctas, TMEM_COLUMNS), np.int32)  # allocation number of each column, 0 when free
-        self.permit = np.ones(ctas, np.bool_)
+        self.words = np.empty((ctas, TMEM_LANES, TMEM_COLUMNS), np.uint32)
+        self.written = np.empty((ctas, TMEM_LANES, TMEM_COLUMNS), np.bool_)
+        self.owner = np.empty((ctas, TMEM_COLUMNS), np.int32)  # allocation number of each column, 0 when free
+        self.reset()
+
+    def reset(self) -> None:
+        """Poison, and nothing allocated."""
+        self.words.fill(0xFFFFFFFF)
+        self.written.fill(False)
+        self.owner.fill(0)
         self.count = 0
+
+    @property
+    def nbytes(self) -> int:
+        return self.words.nbytes + self.written.nbytes + self.owner.nbytes
 
     def allocate(self, cta: int, columns: int) -> int | None:
         """The first column of a free, aligned run of columns, or None while there is none."""

@@ -130,6 +130,8 @@ class Function:
     branch_tables: dict[str, tuple[str, ...]] = field(default_factory=dict)
     variables: dict[str, Variable] = field(default_factory=dict)
     required_threads: tuple[int, int, int] | None = None
+    required_cluster: tuple[int, int, int] | None = None
+    register_vectors: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -294,9 +296,13 @@ class _Parser:
             ):  # fmt: skip
                 raise PtxError(f"unknown entry directive {self._rest_of_line()!r}", self.line())
             self.pos = match.end()
-            if match.group(1) == "reqntid":
+            if match.group(1) in ("reqntid", "reqnctapercluster"):
                 sizes = [int(x) for x in match.group(2).split(",")] + [1, 1]
-                function.required_threads = (sizes[0], sizes[1], sizes[2])
+                required = (sizes[0], sizes[1], sizes[2])
+                if match.group(1) == "reqntid":
+                    function.required_threads = required
+                else:
+                    function.required_cluster = required
         self.pos += 1
 
     def _variable(self, statement: str, line: int) -> Variable:
@@ -430,13 +436,13 @@ class _Body:
             raise PtxError(f"unknown directive {statement!r}", line)
 
     def _registers(self, statement: str, line: int) -> None:
-        match = re.match(r"\.reg\s+(?:\.v[24]\s+)?\.(\w+)\s+(.*)", statement, re.S)
+        match = re.match(r"\.reg\s+(?:\.v([24])\s+)?\.(\w+)\s+(.*)", statement, re.S)
         if match is None:
             raise PtxError(f"unknown register declaration {statement!r}", line)
-        kind = _CANONICAL.get(match.group(1), match.group(1))
+        kind = _CANONICAL.get(match.group(2), match.group(2))
         if kind not in REGISTER_BYTES:
-            raise PtxError(f"unknown register type .{match.group(1)}", line)
-        for name in match.group(2).split(","):
+            raise PtxError(f"unknown register type .{match.group(2)}", line)
+        for name in match.group(3).split(","):
             span = re.match(r"\s*([%$_A-Za-z][\w$%]*)\s*(?:<(\d+)>)?\s*$", name)
             if span is None:
                 raise PtxError(f"unknown register declaration {statement!r}", line)
@@ -444,7 +450,13 @@ class _Body:
                 [span.group(1)] if span.group(2) is None else [f"{span.group(1)}{i}" for i in range(int(span.group(2)))]
             )
             for each in names:
-                self.function.registers[self._declare(each)] = kind
+                unique = self._declare(each)
+                if match.group(1) is None:
+                    self.function.registers[unique] = kind
+                    continue
+                parts = tuple(f"{unique}.{axis}" for axis in "xyzw"[: int(match.group(1))])
+                self.function.register_vectors[unique] = parts
+                self.function.registers.update(dict.fromkeys(parts, kind))
 
     def _instruction(self, statement: str, line: int) -> None:
         text = " ".join(statement.split())
@@ -481,9 +493,14 @@ class _Body:
             return parse_number(text, line)
         return self._name(text, line)
 
-    def _name(self, text: str, line: int) -> Reg | Sym:
+    def _name(self, text: str, line: int) -> Reg | Sym | Vec:
         base, offset = _split_offset(text, line)
         unique = self._resolve(base)
+        if unique in self.function.register_vectors:
+            return Vec(tuple(Reg(part) for part in self.function.register_vectors[unique]))
+        vector, dot, axis = base.rpartition(".")
+        if dot and self._resolve(vector) in self.function.register_vectors:
+            unique = f"{self._resolve(vector)}.{axis}"
         if unique in self.function.registers or (unique[0] == "%" and offset == 0):
             if unique not in self.function.registers and not is_special_register(unique):
                 raise PtxError(f"unknown register {unique}", line)
@@ -497,7 +514,10 @@ class _Body:
         if base_text[0].isdigit() or base_text[0] == "-":
             base = parse_number(base_text, line)
         else:
-            base = self._name(base_text, line)
+            named = self._name(base_text, line)
+            if isinstance(named, Vec):
+                raise PtxError(f"a vector of registers as the address {base_text!r}", line)
+            base = named
         return Mem(base, offset, tuple(self._operand(p, line) for p in parts[1:]))
 
 
@@ -567,9 +587,9 @@ def parse_number(text: str, line: int) -> Imm:
 
 
 _SPECIAL = re.compile(
-    r"%(?:n?tid|n?ctaid|n?cluster_?ctaid|nclusterid|clusterid)\.[xyz]$|%(?:laneid|warpid|nwarpid|smid|nsmid|gridid"
+    r"%(?:n?tid|n?ctaid|cluster_n?ctaid|nclusterid|clusterid)\.[xyz]$|%(?:laneid|warpid|nwarpid|smid|nsmid|gridid"
     r"|lanemask_(?:eq|lt|le|gt|ge)|clock|clock_hi|clock64|globaltimer|globaltimer_lo|globaltimer_hi"
-    r"|dynamic_smem_size|total_smem_size|cluster_ctarank|cluster_nctarank|is_explicit_cluster)$"
+    r"|dynamic_smem_size|total_smem_size|cluster_ctarank|cluster_nctarank)$"
 )
 
 

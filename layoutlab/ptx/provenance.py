@@ -17,6 +17,8 @@ from layoutlab.ptx.parse import Instruction
 
 Array = NDArray[Any]
 
+TMEM_COLUMNS = 512
+
 
 @dataclass(frozen=True)
 class Writer:
@@ -40,6 +42,9 @@ class Read:
     `space` is "shared" (then `location` holds byte addresses), "tmem" (`location[..., 0]` lanes, `[..., 1]` columns and
     `[..., 2]` bits within the word) or "global". `location` is indexed by the operand's coordinate: (m, k) for A,
     (n, k) for B, (m, n) for D, the box coordinate, slowest first, for TMA.
+
+    Of TMA's boxes `elsewhere` is the other side: the address in global memory of each element, in the same order, -1
+    for one that lies outside of the tensor.
     """
 
     operand: str
@@ -51,6 +56,7 @@ class Read:
     time: int
     location: Array
     writers: Array | None = None
+    elsewhere: Array | None = None
     origin: tuple[int, ...] = ()
     """The coordinate in its tensor of a TMA box's first element, slowest dimension first."""
 
@@ -121,11 +127,18 @@ class Provenance:
         self.shared_thread[at] = -1
         self.shared_place[at] = 0
 
-    def tmem_store(self, ins: Instruction, cta: Array, lane: Array, column: Array, threads: Array) -> None:
-        """Words of TMEM written by threads (`threads` -1: by the tensor core)."""
+    def tmem_store(
+        self, ins: Instruction, cta: Array, lane: Array, column: Array, threads: Array, words: Array | None = None
+    ) -> None:
+        """Words of TMEM written by threads (`threads` -1: by the tensor core); of a thread's store with its words."""
         event = self.event(ins)
         self.tmem_event[cta, lane, column] = event
         self.tmem_thread[cta, lane, column] = threads
+        if words is not None:
+            every = (cta + self.first_cta, lane * TMEM_COLUMNS + column, threads, words)
+            owner, address, thread, data = (np.broadcast_to(x, words.shape).flatten() for x in every)
+            held = data.view(np.uint8).reshape(-1, 4)
+            self.stores.append(Store("tmem", ins.line, ins.opcode, self.time, 4, owner, thread, address, held))
         if np.ndim(threads):
             lane, column = np.broadcast_arrays(lane, column)
             self.tmem_stores.append(TmemStore(event, ins.line, self.time, lane, column, np.asarray(threads)))
@@ -141,11 +154,13 @@ class Provenance:
 
     def read(
         self, operand: str, space: str, cta: int, thread: int, ins: Instruction, location: Array,
-        writers: Array | None = None, origin: tuple[int, ...] = (),
+        writers: Array | None = None, elsewhere: Array | None = None, origin: tuple[int, ...] = (),
     ) -> None:  # fmt: skip
         self.time += 1
         cta += self.first_cta
-        self.reads.append(Read(operand, space, cta, thread, ins.line, ins.opcode, self.time, location, writers, origin))
+        self.reads.append(
+            Read(operand, space, cta, thread, ins.line, ins.opcode, self.time, location, writers, elsewhere, origin)
+        )
 
     def shared_load(self, ins: Instruction, at: Array, threads: Array, width: int) -> None:
         """A row of bytes from each flat shared index in `at`, read by the thread beside it."""
@@ -210,6 +225,7 @@ class Provenance:
 class Store:
     """One executed store: for each thread its CTA, number in the CTA and byte address; `width` bytes each.
 
+    In TMEM a thread's registers follow each other as entries of their own, and `address` is lane * 512 + column.
     `data[i]` are the bytes that thread i wrote, also where another thread's overwrote them in the same instruction.
     """
 

@@ -58,6 +58,12 @@ def accumulator_lane(row: Any, m: int) -> Any:
     return row if m == 128 else (row // 16) * 32 + row % 16
 
 
+def paired_accumulator_place(row: Any, column: Any, n: int) -> tuple[Any, Any]:
+    """The (lane, column) of a CTA's 64 accumulator rows of a pair's 128: lanes 64 and up hold the second N / 2."""
+    half = column // (n // 2)
+    return row + 64 * half, column - half * (n // 2)
+
+
 def tmem_operand_word(k: Any, bits: int) -> tuple[Any, Any]:
     """The column and first bit of element k of an A row in TMEM: elements fill a word from its low end."""
     per_word = 32 // bits
@@ -116,6 +122,17 @@ def box_row_pitch(row_bytes: int, swizzle_width: int) -> int:
 def stored_row_bytes(inside: int, row_bytes: int) -> int:
     """How many bytes of a row a TMA store writes when `inside` of them lie in the tensor: 16 at a time (H200)."""
     return min(row_bytes, -(-inside // 16) * 16)
+
+
+def tf32_rounded(words: Array) -> Array:
+    """What a TMA load through a tf32 map makes of float32 words: nearest, ties to even, one NaN (H200).
+
+    Subnormal numbers are rounded like all others, by the maps that flush them too.
+    """
+    nan = (words & np.uint32(0x7FFFFFFF)) > np.uint32(0x7F800000)
+    odd = words >> np.uint32(13) & np.uint32(1)
+    rounded = (words + np.uint32(0xFFF) + odd) & np.uint32(0xFFFFE000)
+    return np.where(nan, np.uint32(0x7FFFE000), rounded)
 
 
 def transaction_bytes(box_bytes: int, _inside_bytes: int) -> int:

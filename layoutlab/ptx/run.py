@@ -19,6 +19,7 @@ def run(
     entry: str | None = None,
     grid: tuple[int, int, int] = (1, 1, 1),
     block: tuple[int, int, int] = (32, 1, 1),
+    cluster: tuple[int, int, int] = (1, 1, 1),
     shared_bytes: int = 0,
     **options: Any,
 ) -> Report:
@@ -47,7 +48,7 @@ def run(
         raise PtxError(f"{function.name} takes {len(function.params)} parameters, given {len(args)}")
     memory = GlobalMemory()
     params = [_parameter(memory, variable, value) for variable, value in zip(function.params, args, strict=True)]
-    return run_grid(module, function, Geometry(grid, block, shared_bytes), params, memory, **options)
+    return run_grid(module, function, Geometry(grid, block, shared_bytes, cluster), params, memory, **options)
 
 
 def _parameter(memory: GlobalMemory, variable: Variable, value: Any) -> bytes:

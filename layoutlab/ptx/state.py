@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from layoutlab.ptx.memory import GlobalMemory, SharedMemory, TensorMemory
+from layoutlab.ptx.in_flight import InFlight
+from layoutlab.ptx.memory import CLUSTER_SHIFT, AccessError, GlobalMemory, SharedMemory, TensorMemory
 
 if TYPE_CHECKING:
     from layoutlab.ptx.asynchronous import AsyncUnits
+    from layoutlab.ptx.parse import Instruction
     from layoutlab.ptx.provenance import Provenance
     from layoutlab.ptx.report import Findings
 
@@ -33,6 +35,7 @@ class RegisterPlan:
 
     counts: dict[str, int]
     constants: dict[str, tuple[int, ...]]
+    tracked: int = 0  # registers that may be in flight
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,10 @@ class Geometry:
     def warps(self) -> int:
         return -(-self.threads // LANES)
 
+    @property
+    def cluster_ctas(self) -> int:
+        return self.cluster[0] * self.cluster[1] * self.cluster[2]
+
 
 class Wave:
     """The registers and memories of CTAs that run together."""
@@ -60,36 +67,61 @@ class Wave:
         self, geometry: Geometry, ctas: list[tuple[int, int, int]], plan: RegisterPlan, services: Services
     ) -> None:
         self.geometry = geometry
-        self.cta_ids = ctas
         self.ctas = len(ctas)
         self.rows = geometry.warps * self.ctas
+        self.cluster_ctas = geometry.cluster_ctas  # the CTAs of a cluster stand side by side, by rank
         shape = (self.rows, LANES)
-        # Registers hold rubbish until they are written, so that a forgotten initialisation shows.
-        parity = np.arange(plan.counts["pred"])[:, None, None] + np.arange(LANES)
-        self.pred = np.broadcast_to(parity & 1, (plan.counts["pred"], *shape)).astype(np.bool_)
-        self.b16 = np.full((plan.counts["b16"], *shape), RUBBISH & 0xFFFF, np.uint16)
-        self.b32 = np.full((plan.counts["b32"], *shape), RUBBISH & 0xFFFFFFFF, np.uint32)
-        self.b64 = np.full((plan.counts["b64"], *shape), RUBBISH, np.uint64)
+        counts = plan.counts
+        self.pred = np.empty((counts["pred"], *shape), np.bool_)
+        self.b16 = np.empty((counts["b16"], *shape), np.uint16)
+        self.b32 = np.empty((counts["b32"], *shape), np.uint32)
+        self.b64 = np.empty((counts["b64"], *shape), np.uint64)
         self.plan = plan
-        self.services = services
         self.shared = SharedMemory(self.ctas, geometry.shared_bytes)
         self.tmem = TensorMemory(self.ctas)
-        self.local = np.zeros((*shape, services.local_bytes), np.uint8)
+        self.local = np.empty((*shape, services.local_bytes), np.uint8)
         rows = np.arange(self.rows, dtype=np.int64)[:, None]
         self.row_cta = np.broadcast_to(rows % self.ctas, shape)
         self.row_warp = np.broadcast_to(rows // self.ctas, shape)
         self.thread = self.row_warp * LANES + np.arange(LANES)
-        self.alive = self.thread < geometry.threads
+        self.alive = np.empty(shape, np.bool_)
+        self.fenced_at = np.empty(self.rows * LANES, np.int32)
+        self.cluster_arrived = np.empty(shape, np.bool_)
+        self.cluster_generation = np.empty((self.rows, 1), np.uint32)
+        self.frames: dict[tuple[int, int], Frame] = {}
+        self.start(ctas, services)
+
+    def start(self, ctas: list[tuple[int, int, int]], services: Services) -> None:
+        """Put everything into the state in which CTAs begin; frames hold views of the arrays, which stay."""
+        self.cta_ids = ctas
+        self.services = services
+        # Registers hold rubbish until they are written, so that a forgotten initialisation shows.
+        self.pred[...] = (np.arange(len(self.pred))[:, None, None] + np.arange(LANES)) & 1
+        for bank, rubbish in ((self.b16, 0xFFFF), (self.b32, 0xFFFFFFFF), (self.b64, (1 << 64) - 1)):
+            bank.fill(RUBBISH & rubbish)
+        self.shared.reset()
+        self.tmem.reset()
+        self.local.fill(0)
+        np.less(self.thread, self.geometry.threads, out=self.alive)
         self.barriers: dict[tuple[int, int], Barrier] = {}
+        self.cluster_arrived.fill(False)
+        self.cluster_generation.fill(0)
         self.asynchronous: AsyncUnits = services.make_async(self)
+        self.allocations: dict[tuple[int, int], Instruction] = {}  # of TMEM, by CTA and first column
+        self.in_flight = InFlight(self.plan.tracked, self.rows)
         # Counts completions that may let a waiting warp go on; waiters look again when it has moved.
         self.version = 0
         self.instructions = 0
         # The generic proxy's stores and each thread's last fence.proxy.async, by a clock that both move.
         self.proxy_clock = 0
-        self.fenced_at = np.zeros(self.rows * LANES, np.int32)
+        self.fenced_at.fill(0)
         self.operands_written: set[tuple[object, ...]] = set()  # matrix operands whose bytes are known to be written
-        self.frames: dict[tuple[int, int], Frame] = {}
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays, without what one asynchronous operation holds for a while."""
+        banks = (self.pred, self.b16, self.b32, self.b64, self.local)
+        return sum(x.nbytes for x in banks) + self.shared.nbytes + self.tmem.nbytes
 
     def note_stores(self, at: Array, threads: Array) -> None:
         """Threads (row * 32 + lane) have stored at these flat shared bytes through the generic proxy."""
@@ -109,10 +141,20 @@ class Wave:
         fenced = np.maximum(self.fenced_at[self.shared.stored_by[chunks]], self.fenced_at[issuer])
         return np.asarray(stored > fenced)
 
+    def note_allocations(self) -> None:
+        """Report tensor memory that a CTA still holds when it has ended (PTX ISA 9.7.16.7: it must be freed)."""
+        for (cta, start), instruction in self.allocations.items():
+            self.services.findings.add(
+                "tmem not freed", instruction, f"TMEM from column {start} of CTA {cta} is never deallocated"
+            )
+
     def close(self) -> None:
+        """Let go of the run: its memory, its findings and the started work, which holds the wave in turn."""
+        del self.asynchronous, self.services
+
+    def drop_frames(self) -> None:
         """Let go of the frames, which hold the wave in turn, so that its memory is free at once."""
         self.frames.clear()
-        del self.asynchronous
 
     def frame(self, low: int, high: int) -> Frame:
         """The frame of rows [low, high), made once."""
@@ -123,6 +165,54 @@ class Wave:
 
     def barrier(self, cta: int, number: int) -> Barrier:
         return self.barriers.setdefault((cta, number), Barrier())
+
+    # -- clusters -----------------------------------------------------------------------------------------------
+
+    def locate(self, cta: int, at: int, opcode: str) -> tuple[int, int]:
+        """The CTA and the address in its window that an address of a CTA's cluster window means."""
+        if self.cluster_ctas == 1:
+            return cta, at
+        rank = at >> CLUSTER_SHIFT
+        if not 0 <= rank < self.cluster_ctas:
+            raise AccessError(f"{opcode}: {at:#x} is no shared address of a cluster of {self.cluster_ctas} CTAs")
+        owner = cta - cta % self.cluster_ctas + rank
+        if owner != cta and not self.alive[owner :: self.ctas].any():
+            raise AccessError(f"{opcode}: the shared memory of CTA rank {rank} of the cluster, which has exited")
+        return owner, at & ((1 << CLUSTER_SHIFT) - 1)
+
+    def locate_all(self, cta: Array, at: Array, opcode: str) -> tuple[Array, Array]:
+        """`locate` of each executing lane."""
+        if self.cluster_ctas == 1:
+            return cta, at
+        rank = at >> CLUSTER_SHIFT
+        owners = cta - cta % self.cluster_ctas + rank
+        suspect = (owners != cta) | (rank < 0)
+        if np.count_nonzero(suspect):
+            _, first = np.unique(owners[suspect], return_index=True)
+            for i in first.tolist():
+                self.locate(int(cta[suspect][i]), int(at[suspect][i]), opcode)
+        return owners, at & ((1 << CLUSTER_SHIFT) - 1)
+
+    def locate_own(self, cta: Array, at: Array, opcode: str) -> Array:
+        """The addresses in each lane's own window; an address of another CTA is refused."""
+        owners, local = self.locate_all(cta, at, opcode)
+        if self.cluster_ctas > 1 and np.count_nonzero(owners != cta):
+            raise AccessError(f"{opcode}: an address in another CTA's shared memory, which wants .shared::cluster")
+        return local
+
+    def release_clusters(self) -> None:
+        """Let each cluster go on in which every thread that lives has arrived."""
+        if not self.cluster_arrived.any():
+            return
+        waiting = self.cluster_arrived & self.alive
+        missing = self.alive & ~self.cluster_arrived
+        cluster = self.row_cta[:, 0] // self.cluster_ctas
+        for number in np.unique(cluster[waiting.any(axis=1)]).tolist():
+            rows = cluster == number
+            if not missing[rows].any():
+                self.cluster_arrived[rows] = False
+                self.cluster_generation[rows] += 1
+                self.version += 1
 
     def alive_warps(self, cta: int) -> int:
         return int(self.alive[cta :: self.ctas].any(axis=1).sum())

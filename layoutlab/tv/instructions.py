@@ -23,6 +23,7 @@ from layoutlab.algebra import coalesce, composition, recast_layout
 from layoutlab.algebra.structure import of_runs
 from layoutlab.atoms import mma as tables
 from layoutlab.atoms.matrix import MatrixCopy, matrix_copy
+from layoutlab.atoms.scales import TmemCopy
 from layoutlab.atoms.tmem import WORD_BITS, TmemAtom
 from layoutlab.errors import LayoutError
 from layoutlab.layout import Layout, make_layout
@@ -30,8 +31,9 @@ from layoutlab.text import bits_of
 from layoutlab.tv.copy import CopyAtom
 from layoutlab.tv.mma import MmaAtom
 
-CopyOp: TypeAlias = "str | MatrixCopy | TmemAtom"
-"""An instruction of the tables, or its name: "universal", "cp.async", "ldmatrix.m8n8.x4", "tcgen05.ld.32x32b.x8"."""
+CopyOp: TypeAlias = "str | MatrixCopy | TmemAtom | TmemCopy"
+"""An instruction of the tables, or its name: "universal", "cp.async", "ldmatrix.m8n8.x4", "tcgen05.ld.32x32b.x8",
+"tcgen05.cp.32x128b.warpx4", with "cta_group::2." before its shape for a pair of CTAs."""
 
 _UNIVERSAL_BITS = (8, 16, 32, 64, 128, 256)
 _ASYNC_BITS = (32, 64, 128)
@@ -42,6 +44,13 @@ class TmemCopyAtom(CopyAtom):
     """A tcgen05.ld or tcgen05.st and its row of the table."""
 
     op: TmemAtom
+
+
+@dataclass(frozen=True, repr=False)
+class SharedToTmemAtom(CopyAtom):
+    """A tcgen05.cp and its row of the table; its "threads" are the CTAs, one thread of which issues it for all."""
+
+    op: TmemCopy
 
 
 def make_copy_atom(op: CopyOp, value_type: str, num_bits_per_copy: int = 0) -> CopyAtom:
@@ -66,6 +75,9 @@ def make_copy_atom(op: CopyOp, value_type: str, num_bits_per_copy: int = 0) -> C
         return _matrix_atom(made, value_type, bits)
     if isinstance(made, TmemAtom):
         return _tmem_atom(made, value_type, bits)
+    if isinstance(made, TmemCopy):
+        group = 2 if isinstance(op, str) and "cta_group::2" in op else 1
+        return _shared_to_tmem_atom(made, value_type, bits, group)
     allowed = _ASYNC_BITS if made == "cp.async" else _UNIVERSAL_BITS
     width = num_bits_per_copy or bits
     if width not in allowed and width != bits:
@@ -77,17 +89,19 @@ def make_copy_atom(op: CopyOp, value_type: str, num_bits_per_copy: int = 0) -> C
     return CopyAtom(Layout(1, 0), side, side, side, value_type)
 
 
-def _named(op: str) -> Literal["universal", "cp.async"] | MatrixCopy | TmemAtom:
+def _named(op: str) -> Literal["universal", "cp.async"] | MatrixCopy | TmemAtom | TmemCopy:
     if op in ("universal", "cp.async"):
         return op  # type: ignore[return-value]
     if found := re.fullmatch(r"(ldmatrix|stmatrix)\.(?:(m\d+n\d+)\.)?x(\d)(\.trans)?", op):
         instruction, shape, count, trans = found.groups()
         return matrix_copy(instruction, int(count), trans is not None, shape or "m8n8")  # type: ignore[arg-type]
+    if found := re.fullmatch(r"tcgen05\.cp\.(?:cta_group::[12]\.)?(.+)", op):
+        return TmemCopy(found[1])
     if op.startswith("tcgen05."):
         return TmemAtom.parse(op)
     raise LayoutError(
         f"{op!r} is no copy instruction: universal, cp.async, ldmatrix.m8n8.x4, stmatrix.m8n8.x4.trans, "
-        "tcgen05.ld.32x32b.x32 and the like are"
+        "tcgen05.ld.32x32b.x32, tcgen05.cp.32x128b.warpx4 and the like are"
     )
 
 
@@ -115,6 +129,28 @@ def _tmem_atom(op: TmemAtom, value_type: str, bits: int) -> CopyAtom:
     registers = recast_layout(bits, 1, _in_bits(composition(words, op.tv_layout(unit)), unit))
     sides = (memory, registers) if op.direction == "ld" else (registers, memory)
     return TmemCopyAtom(Layout(32), *sides, memory, value_type, op)
+
+
+def _shared_to_tmem_atom(op: TmemCopy, value_type: str, bits: int, cta_group: int) -> SharedToTmemAtom:
+    if op.shape == "4x256b":
+        raise LayoutError(
+            f"tcgen05.cp.4x256b has no copy atom here: CuTe numbers it as 4 lines of 256 {value_type} instead of 256 "
+            "bits; `layoutlab.atoms.scales.TmemCopy` has its lines and lanes"
+        )
+    (near, _), *further = op.line_modes()
+    inside = op.line_bits
+    source, steps = [near, inside], [1, near]
+    for extent, _ in further:
+        steps.append(source[0] * source[1])
+        source.append(extent)
+    if op.copies > 1:
+        source.append(op.copies)
+        steps.append(0)
+    total = op.lines * inside * op.copies
+    read = recast_layout(bits, 1, Layout(tuple(source), tuple(steps)) if len(source) > 2 else Layout(total))
+    sides = (Layout((cta_group, side.shape), (0, side.stride)) for side in (read, Layout(total // bits)))
+    src, dst = sides
+    return SharedToTmemAtom(Layout(cta_group, 0 if cta_group == 1 else 1), src, dst, dst, value_type, op)
 
 
 def mma_atom(op: tables.MmaAtom | MmaAtom) -> MmaAtom:

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from layoutlab.algebra import append_ones, composition, logical_divide, right_inverse, tiled_product, zipped_divide
+from layoutlab.atoms.descriptors import Major, SwizzleMode
 from layoutlab.errors import LayoutError
 from layoutlab.int_tuple import IntTuple, product
 from layoutlab.layout import Layout, make_layout
@@ -31,11 +32,20 @@ from layoutlab.text import records
 from layoutlab.text.records import Tiler
 from layoutlab.tv.copy import CopyAtom, TiledCopy, sized_tiler
 from layoutlab.tv.division import Partitioned, check_divides, outer_of, thread_part
+from layoutlab.tv.views import descriptor_view, operand_of
 
 Operand = Literal["A", "B", "C"]
 
 _MODES: dict[str, tuple[int, int]] = {"A": (0, 2), "B": (1, 2), "C": (0, 1)}
 """Which of M, N, K are an operand's two modes."""
+
+
+@dataclass(frozen=True)
+class Fields:
+    """What an instruction has to be told of an operand in shared memory: its major and its swizzle."""
+
+    major: Major
+    swizzle: SwizzleMode
 
 
 @dataclass(frozen=True, repr=False)
@@ -46,12 +56,39 @@ class MmaAtom(records.MmaAtom):
         """(thread, value) -> flat index of an operand's tile."""
         return {"A": self.a, "B": self.b, "C": self.c}[operand]
 
-    def fragment(self, operand: Operand, shape: Any, bits: int) -> Layout:
-        """The registers of a part of an operand, one after the other."""
+    def fragment(self, operand: Operand, part: Any, bits: int) -> Layout:
+        """The registers of a part of an operand, one after the other; or the descriptors of one in shared memory."""
         side = self.layout(operand)[0]
         if side.size() != 1 and all(stride == 0 for _, stride in side.leaves()):
-            raise LayoutError(f"{operand} is read from shared memory by descriptors: it has no registers")
-        return Layout(shape)
+            found = self.descriptors(operand, part)
+            if found.swizzle == "128_32b" or (found.major == "MN" and self.operand_bits != 16):
+                raise LayoutError(
+                    f"wgmma reads {self.operand_bits}-bit operands K-major and 16-bit ones both ways, with swizzles of "
+                    f"0, 32, 64 and 128 bytes: not {found.major}-major with {found.swizzle}"
+                )
+            return descriptor_view(part, self.operand_bits)
+        if isinstance(part, (Layout, ComposedLayout, records.Tensor)):
+            raise LayoutError(f"{operand} is in registers: its fragment is made of a shape, that of {part}")
+        return Layout(part)
+
+    @property
+    def operand_bits(self) -> int:
+        """The width of A's and B's elements: an instruction takes 32 bytes of K."""
+        return 256 // number(product(self.shape_mnk[2]))  # type: ignore[index]
+
+    def descriptors(self, operand: Operand, part: Any) -> Fields:
+        """The descriptor of an operand's first instruction; refuses parts that are no instruction's of this MMA."""
+        if not isinstance(part, (Layout, ComposedLayout, records.Tensor)):
+            raise LayoutError(
+                f"{operand} is read from shared memory by descriptors and has no registers: a layout of shared memory, "
+                "as the MMA partitions it, has a view of descriptors"
+            )
+        outer = outer_of(part)
+        have, need = outer[0].size(), self.layout(operand)[1].size()
+        if have != need:
+            raise LayoutError(f"{outer} has {have} elements for an instruction, and {operand} of this MMA has {need}")
+        found = operand_of(part, self.operand_bits)
+        return Fields(found.major, found.descriptor.swizzle)
 
     def record(self) -> records.MmaAtom:
         """What a reader of the printed text knows."""
@@ -137,13 +174,23 @@ class TiledMma(records.TiledMma):
         """
         return self._partition_shape(shape, "C")
 
-    def make_fragment_A(self, shape: IntTuple) -> Layout:
-        """Where one thread's part of A is held: its registers, or Tensor Memory; `shape` is `partition_shape_A`'s."""
-        return self.atom.fragment("A", shape, 0)
+    def make_fragment_A(self, part: IntTuple | Partitioned) -> Layout:
+        """Where one thread's part of A is held: its registers, or Tensor Memory, for `partition_shape_A`'s shape.
 
-    def make_fragment_B(self, shape: IntTuple) -> Layout:
-        """Where one thread's part of B is held."""
-        return self.atom.fragment("B", shape, 0)
+        >>> from layoutlab.swizzle import Swizzle
+        >>> from layoutlab.tv.umma import tcgen05_mma
+        >>> sA = ComposedLayout(Swizzle(3, 4, 3), 0, Layout(((128, 16), 1, (4, 2)), ((64, 1), 0, (16, 8192))))
+        >>> make_tiled_mma(tcgen05_mma(128, 64)).make_fragment_A(sA)
+        (1,1,(4,2)):(0,0,(2,1024))
+
+        An A that is read from shared memory takes the layout of that part and has a view of descriptors, in 16-byte
+        units (`layoutlab.tv.views`).
+        """
+        return self.atom.fragment("A", part, 0)
+
+    def make_fragment_B(self, part: IntTuple | Partitioned) -> Layout:
+        """Where one thread's part of B is held: its registers, or for a layout of shared memory its descriptors."""
+        return self.atom.fragment("B", part, 0)
 
     def make_fragment_C(self, shape: IntTuple, bits: int = 32) -> Layout:
         """Where one thread's part of C is held: its registers; of tcgen05.mma, addresses of Tensor Memory.

@@ -21,6 +21,7 @@ from layoutlab.int_tuple import flatten, product, to_text
 from layoutlab.layout import Layout, make_layout
 from layoutlab.survey import number
 from layoutlab.tv.mma import MmaAtom, Operand
+from layoutlab.tv.views import descriptor_view
 
 Source = Literal["smem", "tmem"]
 """Where tcgen05.mma takes A from."""
@@ -34,16 +35,17 @@ class TmemMmaAtom(MmaAtom):
     cta_group: int
     a_from: Source
 
-    def fragment(self, operand: Operand, shape: Any, bits: int) -> Layout:
-        """Tensor Memory addresses of a part of C, or of A in Tensor Memory, from where it starts."""
+    def fragment(self, operand: Operand, part: Any, bits: int) -> Layout:
+        """Tensor Memory addresses of a part of C, or of A in Tensor Memory; the descriptors of one in shared memory."""
         m, n, k = flatten(self.shape_mnk)
         if operand == "C":
             base = accumulator_layout(m, n, self.cta_group, bits=bits)
-            return _fragment(base, shape, bits, halves=(m, self.cta_group, self.a_from) == (64, 1, "smem"))
+            return _fragment(base, part, bits, halves=(m, self.cta_group, self.a_from) == (64, 1, "smem"))
         if operand == "A" and self.a_from == "tmem":
             base = operand_layout(m, k, self.bits, self.cta_group)
-            return _fragment(base, shape, self.bits, copies=operand_copies(m, self.cta_group))
-        raise LayoutError(f"{operand} is read from shared memory by descriptors: it has no registers and no columns")
+            return _fragment(base, part, self.bits, copies=operand_copies(m, self.cta_group))
+        self.descriptors(operand, part)
+        return descriptor_view(part, self.bits)
 
 
 def _fragment(base: Layout, shape: tuple[Any, ...], bits: int, halves: bool = False, copies: int = 1) -> Layout:

@@ -21,10 +21,18 @@ MAJORS = {"row": LayoutEnum.ROW_MAJOR, "col": LayoutEnum.COL_MAJOR}
 TYPES = {
     "f16": cutlass.Float16, "bf16": cutlass.BFloat16, "f32": cutlass.Float32, "tf32": cutlass.TFloat32,
     "f8E4M3FN": cutlass.Float8E4M3FN, "e4m3": cutlass.Float8E4M3FN, "e5m2": cutlass.Float8E5M2,
+    "f8E8M0FNU": cutlass.Float8E8M0FNU,
     "i8": cutlass.Int8, "s8": cutlass.Int8, "i32": cutlass.Int32, "s32": cutlass.Int32, "i64": cutlass.Int64,
 }  # fmt: skip
 K = OperandMajorMode.K
 WIDTHS = {8: cutlass.Float8E4M3FN, 16: cutlass.Float16, 32: cutlass.Float32, 64: cutlass.Int64}
+
+
+CP = {
+    "128x256b": tcgen05.Cp128x256bOp, "128x128b": tcgen05.Cp128x128bOp, "4x256b": tcgen05.Cp4x256bOp,
+    "32x128b.warpx4": tcgen05.Cp4x32x128bOp, "64x128b.warpx2::02_13": tcgen05.Cp2x64x128b0213Op,
+    "64x128b.warpx2::01_23": tcgen05.Cp2x64x128b0123Op,
+}  # fmt: skip
 
 
 def layout(shape, stride=None):
@@ -42,6 +50,15 @@ def tensor(x, bits=None):
     return cute.make_tensor(cute.make_ptr(WIDTHS[bits], 0, cute.AddressSpace.smem, assumed_align=1024), x)
 
 
+def shared_tensor(x, bits):
+    """A tensor in shared memory whose pointer swizzles, as a kernel allocates one."""
+    kind = cutlass.TFloat32 if bits == 32 else WIDTHS[bits]
+    pointer = cute.make_ptr(kind, 0, cute.AddressSpace.smem, assumed_align=1024)
+    if isinstance(x, cute.ComposedLayout):
+        return cute.make_tensor(cute.recast_ptr(pointer, x.inner, dtype=kind), x.outer)
+    return cute.make_tensor(pointer, x)
+
+
 def tmem_tensor(x, bits):
     return cute.make_tensor(cute.make_ptr(WIDTHS[bits], 0, cute.AddressSpace.tmem, assumed_align=16), x)
 
@@ -54,6 +71,8 @@ def copy_op(name):
     if found := re.fullmatch(r"(ld|st)matrix\.m8n8\.x(\d)(\.trans)?", name):
         op = warp.LdMatrix8x8x16bOp if found[1] == "ld" else warp.StMatrix8x8x16bOp
         return op(found[3] is not None, int(found[2]))
+    if found := re.fullmatch(r"tcgen05\.cp\.(cta_group::2\.)?(.+)", name):
+        return CP[found[2]](tcgen05.CtaGroup.TWO if found[1] else tcgen05.CtaGroup.ONE)
     if found := re.fullmatch(r"ldmatrix\.m16n16\.x(\d)\.trans", name):
         return warp.LdMatrix16x16x8bOp(True, int(found[1]))
     if found := re.fullmatch(r"stmatrix\.m16n8\.x(\d)\.trans", name):
@@ -118,11 +137,15 @@ NAMES = {
     "L": layout,
     "S": swizzled,
     "T": tensor,
+    "SM": shared_tensor,
     "TM": tmem_tensor,
     "R": lambda shape: cute.make_rmem_tensor(shape, TYPES["f16"]),
     "I": cute.make_identity_tensor,
     "make_copy_atom": make_copy_atom,
     "make_tmem_copy": tcgen05.make_tmem_copy,
+    "make_s2t_copy": tcgen05.make_s2t_copy,
+    "get_s2t_smem_desc_tensor": lambda copy, part: tcgen05.get_s2t_smem_desc_tensor(copy, part).layout,
+    "fragment_of": lambda mma, operand, tensor: getattr(mma, f"make_fragment_{operand}")(tensor).layout,
     "get_smem_store_op": get_smem_store_op,
     "sm90_get_smem_store_op": sm90_get_smem_store_op,
     "compute_tile_shape_or_override": compute_tile_shape_or_override,

@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 
 from layoutlab.ptx.decode import Decoder
+from layoutlab.ptx.memory import CLUSTER_SHIFT
 from layoutlab.ptx.parse import Instruction, PtxError, Sym
 from layoutlab.ptx.registry import Decoded, Gate, Qualifiers, instruction
-from layoutlab.ptx.state import LANES, Frame, Op
+from layoutlab.ptx.state import LANES, RUBBISH, Frame, Op
 
-CLUSTER_BARRIER = 16  # number of the cluster barrier beside the sixteen named ones
+NAMED_BARRIERS = 16
+RANK_MASK = 0xFF
+NEVER_ARRIVED = RUBBISH & 0xFFFFFFFF
 
 
 class BarrierGate(Gate):
@@ -35,8 +38,7 @@ class BarrierGate(Gate):
         row = next(iter(f.active_rows()))
         number = f.value(f.u32[self.number], row, _first_lane(f, row))
         barrier = f.wave.barrier(int(f.cta[row, 0]), number)
-        name = "the cluster barrier" if number == CLUSTER_BARRIER else f"barrier {number}"
-        return f"{name}, {barrier.arrived} of {barrier.expected} threads arrived"
+        return f"barrier {number}, {barrier.arrived} of {barrier.expected} threads arrived"
 
 
 def _first_lane(f: Frame, row: int) -> int:
@@ -49,7 +51,7 @@ def _arrive(f: Frame, ins: Instruction, number: int, count: int, recorded: int) 
     for row in f.active_rows():
         lane = _first_lane(f, row)
         cta, which = int(f.cta[row, 0]), f.value(f.u32[number], row, lane)
-        if which > CLUSTER_BARRIER:
+        if which >= NAMED_BARRIERS:
             raise PtxError(f"{ins.opcode} on barrier {which} of 16", ins.line)
         barrier = wave.barrier(cta, which)
         lanes = f.alive[row] if f.mask is True else f.mask[row]
@@ -92,19 +94,53 @@ def _barrier_arrive(d: Decoder, ins: Instruction, q: Qualifiers) -> Decoded:
     return Decoded(lambda f: _arrive(f, ins, number, count, -1), sync="warp" if aligned else None)
 
 
+class ClusterGate(Gate):
+    """Waits until every thread of the cluster that has not exited has arrived."""
+
+    def __init__(self, ins: Instruction, recorded: int) -> None:
+        self.ins, self.recorded = ins, recorded
+
+    def poll(self, f: Frame) -> Any:
+        recorded = f.u32[self.recorded]
+        if np.count_nonzero(f.select(recorded) == NEVER_ARRIVED):
+            raise PtxError(
+                f"{self.ins.opcode} in threads that have not arrived at the cluster's barrier", self.ins.line
+            )
+        allowed = recorded != f.wave.cluster_generation[f.low : f.high]
+        return True if (allowed if f.mask is True else allowed[f.mask]).all() else allowed
+
+    def describe(self, f: Frame) -> str:
+        wave = f.wave
+        cta = int(f.cta[next(iter(f.active_rows())), 0])
+        rows = wave.row_cta[:, 0] // wave.cluster_ctas == cta // wave.cluster_ctas
+        arrived, expected = wave.cluster_arrived[rows].sum(), (wave.cluster_arrived | wave.alive)[rows].sum()
+        return f"the cluster barrier, {arrived} of {expected} threads arrived"
+
+
 @instruction("barrier.cluster.arrive .order:release|relaxed? .aligned?")
 def _cluster_arrive(d: Decoder, ins: Instruction, q: Qualifiers) -> Decoded:
-    number = d.constant("b32", CLUSTER_BARRIER)
     recorded = _cluster_slot(d)
-    return Decoded(
-        lambda f: _arrive(f, ins, number, _ALL, recorded), sync="warp" if "aligned" in q else None
-    )  # fmt: skip
+
+    def run(f: Frame) -> None:
+        wave = f.wave
+        lanes = f.alive if f.mask is True else f.mask
+        arrived = wave.cluster_arrived[f.low : f.high]
+        if np.count_nonzero(f.select(f.u32[recorded]) != NEVER_ARRIVED):
+            raise PtxError(f"{ins.opcode}: threads arrive again before they have waited", ins.line)
+        f.put(f.u32[recorded], wave.cluster_generation[f.low : f.high])
+        arrived |= lanes
+        wave.release_clusters()
+
+    return Decoded(run, sync="warp" if "aligned" in q else None)
 
 
 @instruction("barrier.cluster.wait .acquire? .aligned?")
 def _cluster_wait(d: Decoder, ins: Instruction, q: Qualifiers) -> Decoded:
-    """In a cluster of one CTA this waits for the CTA's own threads."""
-    return Decoded(gate=BarrierGate(d.constant("b32", CLUSTER_BARRIER), _cluster_slot(d)))
+    recorded = _cluster_slot(d)
+    return Decoded(
+        lambda f: f.put(f.u32[recorded], np.uint32(NEVER_ARRIVED)), gate=ClusterGate(ins, recorded),
+        sync="warp" if "aligned" in q else None,
+    )  # fmt: skip
 
 
 def _cluster_slot(d: Decoder) -> int:
@@ -170,14 +206,28 @@ def _trap(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
 
 @instruction("mapa .space:shared::cluster? .type:u32|u64")
 def _mapa(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
-    """The same address in another CTA of the cluster; in a cluster of one only CTA 0 exists."""
+    """The same address in the window of another CTA of the cluster; a rank that is none gives an address of nobody."""
     bits = 32 if q["type"] == "u32" else 64
     target, a, rank = d.destination(ins.operands[0], bits), d.slot(ins.operands[1], bits), d.slot(ins.operands[2], 32)
+    kind: Any = np.uint32 if bits == 32 else np.uint64
+    within = kind(((1 << bits) - 1) ^ (RANK_MASK << CLUSTER_SHIFT))
 
     def run(f: Frame) -> None:
-        if np.count_nonzero(f.select(f.u32[rank])):
-            raise PtxError("mapa to another CTA of a cluster is not emulated yet", ins.line)
         r = f.u32 if bits == 32 else f.u64
-        f.put(r[target], r[a])
+        ranks = (f.u32[rank] & np.uint32(RANK_MASK)).astype(kind)
+        f.put(r[target], (r[a] & within) | (ranks << kind(CLUSTER_SHIFT)))
+
+    return run
+
+
+@instruction("getctarank .space:shared::cluster? .type:u32|u64")
+def _getctarank(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
+    """The rank of the CTA in whose window an address lies."""
+    bits = 32 if q["type"] == "u32" else 64
+    target, a = d.destination(ins.operands[0], 32), d.slot(ins.operands[1], bits)
+
+    def run(f: Frame) -> None:
+        at = (f.u32 if bits == 32 else f.u64)[a]
+        f.put(f.u32[target], (at >> at.dtype.type(CLUSTER_SHIFT)).astype(np.uint32) & np.uint32(RANK_MASK))
 
     return run

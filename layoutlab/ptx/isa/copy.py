@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from layoutlab.ptx.decode import Decoder
 from layoutlab.ptx.isa.mbarrier import groups, shared_address
 from layoutlab.ptx.isa.memory import AddressOf, address
-from layoutlab.ptx.memory import AccessError
+from layoutlab.ptx.memory import WINDOW_MASK, AccessError
 from layoutlab.ptx.parse import Imm, Instruction, PtxError, Reg
 from layoutlab.ptx.registry import Qualifiers, instruction
 from layoutlab.ptx.state import Array, Frame, Op, Wave
@@ -42,7 +43,7 @@ def _cp_async(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
             actual, has_actual = d.slot(fourth, 32), True
 
     def run(f: Frame) -> None:
-        at, start = target(f).ravel(), source(f).ravel()
+        at, start = f.wave.locate_own(f.select(f.cta), target(f), ins.opcode).ravel(), source(f).ravel()
         wanted = np.full(at.shape, count, np.int64)
         if has_actual:
             wanted = f.select(f.u32[actual]).ravel().astype(np.int64)
@@ -162,7 +163,7 @@ def _arrive(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
         if "noinc" not in q:
             for c, each, _, chosen in groups(f, at):
                 units.mbarrier(c, each, ins).pending += at.size if chosen is None else len(chosen)
-        for i, each in enumerate(at.ravel().tolist()):
+        for i, each in enumerate(f.wave.locate_own(f.select(f.cta), at, ins.opcode).ravel().tolist()):
             barrier = units.mbarrier(int(cta[i]), each, ins)
             units.submit(_queue(f, i), lambda b=barrier: units.arrive(b, 1, ins), ins)  # type: ignore[misc]
 
@@ -174,8 +175,12 @@ def _arrive(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
 _REDUCE_TYPES = "f16|bf16|b32|u32|s32|b64|u64|s64|f32|f64"
 
 
+Place = tuple[int, int]  # CTA, address in its window
+
+
 @instruction(
-    "cp.async.bulk .to:shared::cluster|shared::cta .global .mbarrier::complete_tx::bytes .L2::cache_hint?",
+    "cp.async.bulk .to:shared::cluster|shared::cta .global .mbarrier::complete_tx::bytes .multicast::cluster? "
+    ".L2::cache_hint?",
     "cp.async.bulk .to:shared::cluster .shared::cta .mbarrier::complete_tx::bytes",
 )
 def _bulk_load(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
@@ -184,20 +189,112 @@ def _bulk_load(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
     source = address(d, ins.operands[1], "shared" if inside else "global")
     size = d.slot(ins.operands[2], 32)
     barrier_at = address(d, ins.operands[3], "shared")
+    spread = destinations(d, ins, q, 4)
 
     def run(f: Frame) -> None:
         units, wave = f.wave.asynchronous, f.wave
-        lists = [x.ravel().tolist() for x in (target(f), source(f), barrier_at(f), f.select(f.cta))]
+        starts = wave.locate_own(f.select(f.cta), source(f), ins.opcode) if inside else source(f)
         sizes = f.select(f.u32[size]).ravel().tolist()
-        for at, start, bar, cta, n in zip(*lists, sizes, strict=True):
-            _check_bulk(at, start, n, ins)
-            wave.shared.check_span(at, at + n, ins.opcode)
-            barrier = units.mbarrier(cta, bar, ins)
+        for places, start, cta, n in zip(
+            spread(f, target(f), barrier_at(f)), starts.ravel().tolist(), f.select(f.cta).ravel().tolist(), sizes,
+            strict=True,
+        ):  # fmt: skip
+            for (owner, at), (signalled, bar) in places:
+                _check_bulk(at, start, n, ins)
+                wave.shared.check_span(at, at + n, ins.opcode)
+                barrier = units.mbarrier(signalled, bar, ins)
 
-            def work(at: int = at, start: int = start, cta: int = cta, n: int = n, barrier: Any = barrier) -> None:
-                data = wave.shared.window(cta)[start : start + n] if inside else wave.services.memory.read(start, n)
-                store_shared(wave, ins, cta, at, data)
-                units.complete(barrier, n, ins)
+                def work(
+                    at: int = at, start: int = start, cta: int = cta, owner: int = owner, n: int = n,
+                    barrier: Any = barrier,
+                ) -> None:  # fmt: skip
+                    data = wave.shared.window(cta)[start : start + n] if inside else wave.services.memory.read(start, n)
+                    store_shared(wave, ins, owner, at, data)
+                    units.complete(barrier, n, ins)
+
+                units.submit(("load", units.issued), work, ins)
+
+    return run
+
+
+def destinations(
+    d: Decoder, ins: Instruction, q: Qualifiers, mask_at: int
+) -> Callable[[Frame, Array, Array], list[list[tuple[Place, Place]]]]:
+    """For each executing lane where a load goes: (CTA, address) of the data and of the mbarrier that it signals.
+
+    A multicast goes to the same addresses in every CTA of the mask. The mbarrier stands in the CTA of the data; with
+    cta_group::2 it may stand in that CTA's pair instead, as the parity of its own rank says (PTX ISA 9.7.9.27).
+    """
+    mask = d.slot(ins.operands[mask_at], 16) if "multicast::cluster" in q else None
+    pairs, remote = q.get("group") == "cta_group::2", q.get("to") == "shared::cluster"
+
+    def places(f: Frame, target: Array, barrier: Array) -> list[list[tuple[Place, Place]]]:
+        wave, ctas = f.wave, f.select(f.cta).ravel().tolist()
+        lists = zip(ctas, target.ravel().tolist(), (barrier & WINDOW_MASK).ravel().tolist(), strict=True)
+        if pairs and wave.cluster_ctas % 2:
+            raise PtxError(f"{ins.opcode} in a cluster of {wave.cluster_ctas} CTAs, which are no pairs", ins.line)
+        if mask is None:
+            return [[_one_place(wave, cta, at, bar)] for cta, at, bar in lists]
+        masks = f.select(f.u16[mask]).ravel().tolist()
+        return [_every_place(wave, cta, at, bar, chosen) for (cta, at, bar), chosen in zip(lists, masks, strict=True)]
+
+    def _one_place(wave: Wave, cta: int, at: int, bar: int) -> tuple[Place, Place]:
+        data, signal = wave.locate(cta, at, ins.opcode), wave.locate(cta, bar, ins.opcode)
+        if data[0] != cta and not remote:
+            raise PtxError(f"{ins.opcode}: its destination lies in another CTA of the cluster", ins.line)
+        if signal[0] != data[0] and not (pairs and signal[0] ^ 1 == data[0]):
+            raise PtxError(
+                f"{ins.opcode}: the mbarrier of CTA {signal[0]} for data of CTA {data[0]}: both must be of one CTA"
+                f"{' or pair' if pairs else ', or of one pair with .cta_group::2'}", ins.line,
+            )  # fmt: skip
+        return data, signal
+
+    def _every_place(wave: Wave, cta: int, at: int, bar: int, chosen: int) -> list[tuple[Place, Place]]:
+        members = cluster_members(wave, cta, chosen, ins)
+        (_, at), (signal, bar) = wave.locate(cta, at, ins.opcode), wave.locate(cta, bar, ins.opcode)
+        return [((each, at), ((each & ~1) | (signal & 1) if pairs else each, bar)) for each in members]
+
+    return places
+
+
+def cluster_members(wave: Wave, cta: int, chosen: int, ins: Instruction) -> list[int]:
+    """The CTAs of a CTA's cluster whose bits a multicast mask sets."""
+    size = wave.cluster_ctas
+    if chosen == 0 or chosen >> size:
+        raise PtxError(f"{ins.opcode} to mask {chosen:#x} of a cluster of {size} CTAs", ins.line)
+    return [cta - cta % size + rank for rank in range(size) if chosen >> rank & 1]
+
+
+@instruction(
+    "st.async .weak? .shared::cluster .mbarrier::complete_tx::bytes .vector:v2|v4? "
+    ".type:b32|b64|u32|u64|s32|s64|f32|f64"
+)
+def _st_async(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
+    """Each lane's registers to another CTA's shared memory, whose mbarrier counts their bytes."""
+    target, barrier_at = address(d, ins.operands[0], "shared"), address(d, ins.operands[2], "shared")
+    bits = int(q["type"][1:])
+    slots = d.vector(ins.operands[1], bits)
+    if len(slots) != int(q.get("vector", "v1")[1:]):
+        raise d.fail(f"{ins.opcode} from {len(slots)} registers")
+    size = bits // 8 * len(slots)
+
+    def run(f: Frame) -> None:
+        units, wave = f.wave.asynchronous, f.wave
+        registers = f.u32 if bits == 32 else f.u64
+        data = np.stack([f.select(registers[s]).ravel() for s in slots], axis=1).view(np.uint8)
+        lists = [x.ravel().tolist() for x in (f.select(f.cta), target(f), barrier_at(f))]
+        for i, (cta, at, bar) in enumerate(zip(*lists, strict=True)):
+            (owner, local), signal = wave.locate(cta, at, ins.opcode), wave.locate(cta, bar, ins.opcode)
+            if owner != signal[0]:
+                raise PtxError(f"{ins.opcode}: data for CTA {owner} with the mbarrier of CTA {signal[0]}", ins.line)
+            if local % size:
+                raise AccessError(f"{ins.opcode}: shared byte {local}, which {size} does not divide", ins.line)
+            wave.shared.check_span(local, local + size, ins.opcode)
+            barrier = units.mbarrier(*signal, ins)
+
+            def work(owner: int = owner, at: int = local, data: Array = data[i], barrier: Any = barrier) -> None:
+                store_shared(wave, ins, owner, at, data)
+                units.complete(barrier, size, ins)
 
             units.submit(("load", units.issued), work, ins)
 
@@ -213,10 +310,9 @@ def store_shared(wave: Wave, ins: Instruction, cta: int, at: int, data: Array) -
     """Bytes that an asynchronous unit writes to shared memory."""
     wave.shared.window(cta)[at : at + len(data)] = data
     wave.shared.window_flags(cta)[at : at + len(data)] = 1
-    first = (cta * wave.shared.stride + at) >> 4
-    wave.shared.stored_at[first : first + len(data) // 16] = 0
+    start = cta * wave.shared.stride + at
+    wave.shared.stored_at[start >> 4 : -(-(start + len(data)) >> 4)] = 0
     if wave.services.provenance is not None:
-        start = cta * wave.shared.stride + at
         wave.services.provenance.shared_fill(ins, np.arange(start, start + len(data)))
 
 
@@ -258,7 +354,8 @@ def _bulk_store(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
 
     def run(f: Frame) -> None:
         units, wave = f.wave.asynchronous, f.wave
-        lists = [x.ravel().tolist() for x in (target(f), source(f), f.select(f.cta))]
+        starts = wave.locate_own(f.select(f.cta), source(f), ins.opcode)
+        lists = [x.ravel().tolist() for x in (target(f), starts, f.select(f.cta))]
         issuers = f.select(f.slot).ravel().tolist()
         sizes = f.select(f.u32[size]).ravel().tolist()
         for i, (at, start, cta, n) in enumerate(zip(*lists, sizes, strict=True)):

@@ -10,8 +10,8 @@ import numpy as np
 from layoutlab.ptx import rules
 from layoutlab.ptx.decode import Decoder
 from layoutlab.ptx.formats import decode, encode
-from layoutlab.ptx.isa.mbarrier import shared_address
-from layoutlab.ptx.memory import AccessError
+from layoutlab.ptx.isa.memory import address
+from layoutlab.ptx.memory import WINDOW_MASK, AccessError
 from layoutlab.ptx.parse import Instruction
 from layoutlab.ptx.registry import Decoded, Qualifiers, instruction
 from layoutlab.ptx.state import Array, Frame
@@ -22,8 +22,9 @@ _SHARED = ".space:shared|shared::cta?"
 def _row_addresses(f: Frame, where: Any, count: int, ins: Instruction) -> tuple[Array, Array]:
     """The flat shared byte of each row of each matrix, shape (executing warps, matrix, 8), and those warps' rows."""
     rows = np.array(list(f.active_rows()))
-    at = where(f).reshape(-1, 32)
-    named = at[:, : 8 * count]
+    # Only lanes 0 to 8 count - 1 give an address; the others' registers may hold anything (PTX ISA 9.7.14.5.15).
+    named = where(f).reshape(-1, 32)[:, : 8 * count] & WINDOW_MASK
+    named = f.wave.locate_own(np.broadcast_to(f.cta[rows, :1], named.shape), named, ins.opcode)
     if (named % 16).any():
         raise AccessError(f"{ins.opcode}: a row address that 16 does not divide", ins.line)
     f.wave.shared.check_span(int(named.min()), int(named.max()) + 16, ins.opcode)
@@ -45,7 +46,7 @@ def _ldmatrix(d: Decoder, ins: Instruction, q: Qualifiers) -> Decoded:
     slots = d.vector(ins.operands[0], 32, destination=True)
     if len(slots) != count:
         raise d.fail(f"{ins.opcode} into {len(slots)} registers")
-    where = shared_address(d, ins.operands[1], ins, q.get("space", ""), 16)
+    where = address(d, ins.operands[1], "shared" if "space" in q else "generic")
 
     def run(f: Frame) -> None:
         starts, rows = _row_addresses(f, where, count, ins)
@@ -75,7 +76,7 @@ def _stmatrix(d: Decoder, ins: Instruction, q: Qualifiers) -> Decoded:
     slots = d.vector(ins.operands[1], 32)
     if len(slots) != count:
         raise d.fail(f"{ins.opcode} from {len(slots)} registers")
-    where = shared_address(d, ins.operands[0], ins, q.get("space", ""), 16)
+    where = address(d, ins.operands[0], "shared" if "space" in q else "generic")
 
     def run(f: Frame) -> None:
         starts, rows = _row_addresses(f, where, count, ins)

@@ -34,6 +34,12 @@ def shared_address(d: Decoder, operand: Operand, ins: Instruction, space: str, s
         if high >= SHARED_BASE:
             at = at & WINDOW_MASK
             low, high = span(at)
+        if f.wave.cluster_ctas > 1:
+            cta = f.select(f.cta)
+            _, local = f.wave.locate_all(cta, at, ins.opcode)
+            if space != "shared::cluster":
+                f.wave.locate_own(cta, at, ins.opcode)
+            low, high = span(local)
         f.wave.shared.check_span(low, high + size, ins.opcode)
         return at
 
@@ -42,23 +48,32 @@ def shared_address(d: Decoder, operand: Operand, ins: Instruction, space: str, s
 
 def groups(f: Frame, at: Array, extra: Array | None = None) -> list[tuple[int, int, int, Array | None]]:
     """The distinct (CTA, address, extra) among the executing lanes, with the positions of each (None: all of them)."""
+    if f.wave.cluster_ctas > 1:
+        owners, at = f.wave.locate_all(f.select(f.cta), at, "mbarrier")
+    else:
+        owners = f.select(f.cta)
     flat = at.ravel()
     if len(flat) == 1:
-        only = int(f.select(f.cta).flat[0])
+        only = int(owners.flat[0])
         return [(only, int(flat[0]), 0 if extra is None else int(extra.flat[0]), None)]
     if f.wave.ctas == 1:
         only, least = int(flat[0]), 0 if extra is None else int(extra.flat[0])
         if not np.count_nonzero(flat != only) and (extra is None or not np.count_nonzero(extra != least)):
             return [(0, only, least, None)]
     other = np.zeros_like(flat) if extra is None else extra.ravel()
-    cta = f.select(f.cta).ravel()
+    cta = owners.ravel()
     first = (int(cta[0]), int(flat[0]), int(other[0]))
     if (cta == first[0]).all() and (flat == first[1]).all() and (other == first[2]).all():
         return [(*first, None)]
-    keys = np.stack([cta, flat, other], axis=1)
-    unique, inverse = np.unique(keys, axis=0, return_inverse=True)
+    if int(other.min()) < 0 or int(other.max()) >> 32:
+        keys = np.stack([cta, flat, other], axis=1)
+        unique, inverse = np.unique(keys, axis=0, return_inverse=True)
+        entries = [tuple(entry) for entry in unique.tolist()]
+    else:  # one number holds all three, which is much faster to sort
+        unique, inverse = np.unique(cta << 56 | flat << 32 | other, return_inverse=True)
+        entries = [(key >> 56, key >> 32 & 0xFFFFFF, key & 0xFFFFFFFF) for key in unique.tolist()]
     inverse = inverse.ravel()
-    return [(int(c), int(a), int(e), np.flatnonzero(inverse == i)) for i, (c, a, e) in enumerate(unique.tolist())]
+    return [(int(c), int(a), int(e), np.flatnonzero(inverse == i)) for i, (c, a, e) in enumerate(entries)]
 
 
 def _size(at: Array, chosen: Array | None) -> int:
@@ -71,10 +86,11 @@ def _init(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
 
     def run(f: Frame) -> None:
         at = where(f)
-        for cta, each, n, _ in groups(f, at, f.select(f.u32[count]).astype(np.int64)):
+        for cta, each, n, chosen in groups(f, at, f.select(f.u32[count]).astype(np.int64)):
             if each % 8:
                 raise PtxError(f"mbarrier at shared byte {each}, which 8 does not divide", ins.line)
-            f.wave.asynchronous.init_mbarrier(cta, each, n, ins)
+            for _ in range(min(2, _size(at, chosen))):  # a second thread's is one too many
+                f.wave.asynchronous.init_mbarrier(cta, each, n, ins)
             f.wave.shared.window_flags(cta)[each : each + 8] = 1
 
     return run

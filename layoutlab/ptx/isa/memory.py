@@ -45,7 +45,8 @@ def address(d: Decoder, operand: Operand, space: str) -> AddressOf:
             raise d.fail(f"{base.name} stands in .{found}, addressed as .{space}")
         elif found == "const":
             start = d.generic_address(base)
-        slot, view = d.constant("b64", start), "s64"
+        in_window = found == "shared" and d.clustered
+        slot, view = d.own_window("b64", start) if in_window else d.constant("b64", start), "s64"
     elif isinstance(base, Reg):
         bits = d.bits_of(base)
         slot, view = d.slot(base, bits), "s64" if bits == 64 else "u32"
@@ -108,12 +109,24 @@ class Space:
 
 
 class SharedSpace(Space):
+    """The windows of the cluster's CTAs; `own` holds each thread to its own."""
+
+    def __init__(self, own: bool) -> None:
+        self.own = own
+
     def words(self, f: Frame, width: int, at: Array) -> Array:
         return np.asarray(f.wave.shared.words[width])
 
     def index(self, f: Frame, at: Array, width: int, count: int, ins: Instruction) -> Array:
         size = width * count
         check_alignment(f, at, size, ins)
+        owner = None
+        if f.wave.cluster_ctas > 1:
+            cta = f.select(f.cta)
+            if self.own:
+                at = f.wave.locate_own(cta, at, ins.opcode)
+            else:
+                owner, at = f.wave.locate_all(cta, at, ins.opcode)
         (low, high), limit = span(at), f.wave.shared.size
         if low < 0 or high + size > limit:
             bad = (at < 0) | (at + size > limit)
@@ -122,7 +135,9 @@ class SharedSpace(Space):
                 f"{ins.opcode}: {_offender(f, bad)} touches shared bytes {value} to {value + size - 1} of {limit}",
                 ins.line,
             )
-        if f.wave.ctas > 1:
+        if owner is not None:
+            at = at + owner * f.wave.shared.stride
+        elif f.wave.ctas > 1:
             at = at + f.select(f.shared_offset)
         return at >> (width.bit_length() - 1)
 
@@ -160,19 +175,16 @@ _ALL_WRITTEN: dict[int, Any] = {w: int.from_bytes(b"\x01" * w, "little") for w i
 
 
 class GlobalSpace(Space):
-    """Host memory; the buffer of the last access is tried first."""
-
-    def __init__(self) -> None:
-        self.last: Any = None
-        self.memory: Any = None
+    """Host memory; the buffer of the instruction's last access is tried first. It is kept with the run's memory, since
+    runs in several threads share the program."""
 
     def _buffer(self, f: Frame, at: Array, size: int, ins: Instruction) -> Any:
         low, high = span(at)
         high += size
-        last, memory = self.last, f.wave.services.memory
-        if self.memory is memory and last is not None and last.base <= low and high <= last.end:
+        memory = f.wave.services.memory
+        last = memory.recent.get(id(self))
+        if last is not None and last.base <= low and high <= last.end:
             return last
-        self.memory = memory
         found = memory.find(low, high)
         if found is None:
             for value in at.ravel().tolist():
@@ -181,11 +193,12 @@ class GlobalSpace(Space):
                     raise AccessError(
                         f"{ins.opcode}: {_offender(f, bad)} touches {size} bytes at {memory.describe(value)}", ins.line
                     )
-        self.last = found
+        if found is not None:
+            memory.recent[id(self)] = found
         return found
 
     def words(self, f: Frame, width: int, at: Array) -> Array:
-        return self.last.words[width]  # type: ignore[no-any-return]
+        return f.wave.services.memory.recent[id(self)].words[width]
 
     def index(self, f: Frame, at: Array, width: int, count: int, ins: Instruction) -> Array:
         check_alignment(f, at, width * count, ins)
@@ -230,9 +243,8 @@ class FlatSpace(Space):
 
 
 def make_space(name: str) -> Space:
-    name = name.split("::")[0]
-    if name == "shared":
-        return SharedSpace()
+    if name.startswith("shared"):
+        return SharedSpace(own=name != "shared::cluster")
     return GlobalSpace() if name == "global" else FlatSpace(name)
 
 
@@ -261,7 +273,8 @@ class Access:
         self.ins, self.width, self.count = ins, width, count
         self.space = space.split("::")[0] or "generic"
         self.address = address(d, operand, self.space)
-        self.spaces = {n: make_space(n) for n in ("global", "shared", "local", "param", "const")}
+        self.spaces = {n: make_space(n) for n in ("global", "local", "param", "const")}
+        self.spaces["shared"] = make_space(space if space.startswith("shared") else "shared::cluster")
 
     def resolve(self, f: Frame) -> tuple[Space, Array]:
         at = self.address(f)

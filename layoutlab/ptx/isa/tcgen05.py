@@ -1,4 +1,4 @@
-"""tcgen05: tensor memory and the fifth generation's tensor core, cta_group 1 (PTX ISA 9.7.16).
+"""tcgen05: tensor memory and the fifth generation's tensor core, of one CTA or of a pair (PTX ISA 9.7.16).
 
 An mma reads its operands through 16-byte chunks of shared memory, or words of TMEM, multiplies in float32 and adds to
 the accumulator in TMEM. mma, cp and commit of a CTA complete in order; ld gives its registers at once; st completes at
@@ -16,7 +16,7 @@ import numpy as np
 from layoutlab.ptx import rules
 from layoutlab.ptx.decode import Decoder
 from layoutlab.ptx.formats import decode
-from layoutlab.ptx.isa.copy import note_unfenced
+from layoutlab.ptx.isa.copy import cluster_members, note_unfenced
 from layoutlab.ptx.isa.mbarrier import shared_address
 from layoutlab.ptx.isa.memory import address
 from layoutlab.ptx.memory import WINDOW_MASK, AccessError
@@ -27,9 +27,14 @@ from layoutlab.ptx.state import Array, Frame, Op, Wave
 _GROUP = ".group:cta_group::1|cta_group::2"
 
 
-def _refuse_pairs(d: Decoder, q: Qualifiers, ins: Instruction) -> None:
-    if q.get("group") == "cta_group::2":
-        raise d.fail(f"{ins.opcode}: cta_group::2 is not emulated yet")
+def _check_pairs(wave: Wave, q: Qualifiers, ins: Instruction) -> None:
+    if q["group"] == "cta_group::2" and wave.cluster_ctas % 2:
+        raise PtxError(f"{ins.opcode} in a cluster of {wave.cluster_ctas} CTAs, which are no pairs", ins.line)
+
+
+def _unit(q: Qualifiers, cta: int) -> tuple[str, int]:
+    """The queue of a CTA's tensor core; the two of a pair that work together complete in order."""
+    return ("tcgen05 pair", cta // 2) if q["group"] == "cta_group::2" else ("tcgen05", cta)
 
 
 # -- allocation --------------------------------------------------------------------------------------------------------
@@ -58,18 +63,20 @@ class AllocationGate(Gate):
 
 @instruction(f"tcgen05.alloc {_GROUP} .sync .aligned .space:shared|shared::cta? .b32")
 def _alloc(d: Decoder, ins: Instruction, q: Qualifiers) -> Decoded:
-    _refuse_pairs(d, q, ins)
     columns = d.slot(ins.operands[1], 32)
     where = shared_address(d, ins.operands[0], ins, q.get("space", ""), 4)
 
     def run(f: Frame) -> None:
-        at = np.broadcast_to(where(f).reshape(f.shape) if f.mask is True else _spread(f, where(f)), f.shape)
+        _check_pairs(f.wave, q, ins)
+        local = f.wave.locate_own(f.select(f.cta), where(f), ins.opcode)
+        at = np.broadcast_to(local.reshape(f.shape) if f.mask is True else _spread(f, local), f.shape)
         for row in f.active_rows():
             lane = 0 if f.mask is True else int(f.mask[row].argmax())
             cta = int(f.cta[row, 0])
             start = f.wave.tmem.allocate(cta, f.value(f.u32[columns], row, lane))
             if start is None:
                 raise PtxError("two warps of one fragment allocate TMEM at once", ins.line)
+            f.wave.allocations[cta, start] = ins
             byte = int(at[row, lane])
             f.wave.shared.window(cta)[byte : byte + 4] = np.frombuffer(int(start).to_bytes(4, "little"), np.uint8)
             f.wave.shared.window_flags(cta)[byte : byte + 4] = 1
@@ -85,14 +92,15 @@ def _spread(f: Frame, values: Array) -> Array:
 
 @instruction(f"tcgen05.dealloc {_GROUP} .sync .aligned .b32")
 def _dealloc(d: Decoder, ins: Instruction, q: Qualifiers) -> Decoded:
-    _refuse_pairs(d, q, ins)
     base, columns = d.slot(ins.operands[0], 32), d.slot(ins.operands[1], 32)
 
     def run(f: Frame) -> None:
         for row in f.active_rows():
             lane = 0 if f.mask is True else int(f.mask[row].argmax())
             start = f.value(f.u32[base], row, lane) & 0xFFFF
-            f.wave.tmem.release(int(f.cta[row, 0]), start, f.value(f.u32[columns], row, lane))
+            cta = int(f.cta[row, 0])
+            f.wave.tmem.release(cta, start, f.value(f.u32[columns], row, lane))
+            f.wave.allocations.pop((cta, start), None)
         f.wave.version += 1
 
     return Decoded(run, sync="warp")
@@ -100,7 +108,6 @@ def _dealloc(d: Decoder, ins: Instruction, q: Qualifiers) -> Decoded:
 
 @instruction(f"tcgen05.relinquish_alloc_permit {_GROUP} .sync .aligned")
 def _relinquish(d: Decoder, ins: Instruction, q: Qualifiers) -> Decoded:
-    _refuse_pairs(d, q, ins)
     return Decoded(lambda f: None, sync="warp")
 
 
@@ -322,7 +329,10 @@ def _st(d: Decoder, ins: Instruction, q: Qualifiers) -> Decoded:
             for part in column if unpacked else (column,):
                 tmem.written[cta, lane, part] = True
                 if wave.services.provenance is not None:
-                    wave.services.provenance.tmem_store(ins, cta, lane, part, np.broadcast_to(threads, lane.shape))
+                    held = None if unpacked else values
+                    wave.services.provenance.tmem_store(
+                        ins, cta, lane, part, np.broadcast_to(threads, lane.shape), held
+                    )
 
         wave.asynchronous.submit(("tmem store", f.low, f.high), work, ins)
 
@@ -491,8 +501,8 @@ class InstructionDescriptor:
 
 
 @lru_cache(maxsize=256)
-def instruction_descriptor(bits: int, kind: str, line: int) -> InstructionDescriptor:
-    """Decode and check an instruction descriptor for a kind."""
+def instruction_descriptor(bits: int, kind: str, line: int, pair: bool = False) -> InstructionDescriptor:
+    """Decode and check an instruction descriptor for a kind, of one CTA or of a pair."""
     a, b, d = bits >> 7 & 7, bits >> 10 & 7, bits >> 4 & 3
     types = _OPERAND_TYPES[kind]
     if bits & 7 & ~0 and bits >> 2 & 1:
@@ -502,8 +512,9 @@ def instruction_descriptor(bits: int, kind: str, line: int) -> InstructionDescri
     if d not in _ACCUMULATORS[kind]:
         raise PtxError(f"tcgen05.mma kind::{kind} with accumulator type {d}", line)
     n, m = (bits >> 17 & 63) << 3, (bits >> 24 & 31) << 4
-    if m not in (64, 128):
-        raise PtxError(f"tcgen05.mma with M = {m}: cta_group::1 has 64 and 128", line)
+    if m not in ((128, 256) if pair else (64, 128)):
+        allowed = "cta_group::2 has 128 and 256" if pair else "cta_group::1 has 64 and 128"
+        raise PtxError(f"tcgen05.mma with M = {m}: {allowed}", line)
     step = 8 if m == 64 else 16
     if n == 0 or n > 256 or n % step:
         raise PtxError(f"tcgen05.mma with N = {n} for M = {m}", line)
@@ -518,7 +529,6 @@ def instruction_descriptor(bits: int, kind: str, line: int) -> InstructionDescri
     ".collector:collector::a::fill|collector::a::use|collector::a::lastuse|collector::a::discard?"
 )
 def _mma(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
-    _refuse_pairs(d, q, ins)
     if "ashift" in q:
         raise d.fail(f"{ins.opcode}: .ashift is not emulated yet")
     kind = q["kind"].removeprefix("kind::")
@@ -537,31 +547,42 @@ def _mma(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
             raise d.fail("scale-input-d is no immediate")
         scale = factor.value
 
+    pair = q["group"] == "cta_group::2"
+
     def run(f: Frame) -> None:
         wave = f.wave
+        _check_pairs(wave, q, ins)
         d_list = target(f).ravel().tolist()
         a_list = (a_at(f) if a_at is not None else f.select(f.u64[a_slot])).ravel().tolist()
         lists = [f.select(x).ravel().tolist() for x in (f.u64[b_slot], f.u32[i_slot], f.p[enable], f.cta, f.slot)]
         masks = [f.select(f.u32[s]).ravel().tolist() for s in disabled]
         for j, (d_at, a, b, idesc, enabled, cta, issuer) in enumerate(zip(d_list, a_list, *lists, strict=True)):
+            ctas = (cta & ~1, cta | 1) if pair else (cta,)
             work = _Multiply(
-                wave, ins, cta, kind, d_at, a, a_in_tmem, b, idesc, bool(enabled) != enable_negated, scale,
+                wave, ins, ctas, kind, d_at, a, a_in_tmem, b, idesc, bool(enabled) != enable_negated, scale,
                 tuple(m[j] for m in masks), issuer,
             )  # fmt: skip
-            wave.asynchronous.submit(("tcgen05", cta), work.run, ins)
+            wave.asynchronous.submit(_unit(q, cta), work.run, ins)
 
     return run
 
 
 class _Multiply:
-    """One tcgen05.mma of one CTA, with its operands' addresses as they were when it was issued."""
+    """One tcgen05.mma, with its operands' addresses as they were when it was issued.
+
+    A pair of CTAs holds half of A's rows and half of B's rows (the columns of D) each, at the same addresses in both;
+    each accumulates the rows of its own A.
+    """
 
     def __init__(
-        self, wave: Wave, ins: Instruction, cta: int, kind: str, d_at: int, a: int, a_in_tmem: bool, b: int, idesc: int,
-        enabled: bool, scale: int, disabled: tuple[int, ...], issuer: int,
+        self, wave: Wave, ins: Instruction, ctas: tuple[int, ...], kind: str, d_at: int, a: int, a_in_tmem: bool,
+        b: int, idesc: int, enabled: bool, scale: int, disabled: tuple[int, ...], issuer: int,
     ) -> None:  # fmt: skip
-        self.wave, self.ins, self.cta, self.d_at, self.a, self.a_in_tmem = wave, ins, cta, d_at, a, a_in_tmem
-        self.shape = instruction_descriptor(idesc, kind, ins.line)
+        self.wave, self.ins, self.ctas, self.d_at, self.a = wave, ins, ctas, d_at, a
+        self.shape = instruction_descriptor(idesc, kind, ins.line, len(ctas) == 2)
+        self.rows = self.shape.m // len(ctas)  # of each CTA
+        if a_in_tmem and len(ctas) == 2 and self.rows == 64:
+            raise PtxError(f"{ins.opcode}: A in TMEM with M = 128 of a pair is not emulated yet", ins.line)
         self.depth = 32 // self.shape.a[1]
         self.b = matrix_descriptor(b, ins, 1)
         self.a_desc = None if a_in_tmem else matrix_descriptor(a, ins, 1)
@@ -569,94 +590,104 @@ class _Multiply:
 
     def run(self) -> None:
         shape = self.shape
-        left = self._a()
-        right = read_operand(
-            self.wave,
-            self.ins,
-            self.cta,
-            self.b,
-            shape.n,
-            shape.b[0],
-            shape.b[1],
-            self.depth,
-            shape.b_mn_major,
-            "B",
-            self.issuer,
-        )
-        product = multiply(left, right)
-        if shape.negate_a != shape.negate_b:
-            product = -product
-        self._accumulate(product)
+        lefts = [self._a(cta) for cta in self.ctas]
+        rights = [
+            read_operand(
+                self.wave, self.ins, cta, self.b, shape.n // len(self.ctas), shape.b[0], shape.b[1], self.depth,
+                shape.b_mn_major, "B", self.issuer,
+            )
+            for cta in self.ctas
+        ]  # fmt: skip
+        right = rights[0] if len(rights) == 1 else np.concatenate(rights)
+        for half, (cta, left) in enumerate(zip(self.ctas, lefts, strict=True)):
+            product = multiply(left, right)
+            if shape.negate_a != shape.negate_b:
+                product = -product
+            self._accumulate(cta, product, self.disabled[4 * half : 4 * half + 4])
 
-    def _a(self) -> Array:
+    def _a(self, cta: int) -> Array:
         shape = self.shape
         if self.a_desc is None:
-            return self._a_from_tmem()
+            return self._a_from_tmem(cta)
         return read_operand(
-            self.wave, self.ins, self.cta, self.a_desc, shape.m, shape.a[0], shape.a[1], self.depth, shape.a_mn_major,
+            self.wave, self.ins, cta, self.a_desc, self.rows, shape.a[0], shape.a[1], self.depth, shape.a_mn_major,
             "A", self.issuer,
         )  # fmt: skip
 
-    def _a_from_tmem(self) -> Array:
+    def _a_from_tmem(self, cta: int) -> Array:
         """A row is a lane; its elements fill 32-bit words from the low end."""
         shape, size = self.shape, self.shape.a[1]
-        lanes = rules.accumulator_lane(np.arange(shape.m), shape.m) + (self.a >> 16)
+        lanes = rules.accumulator_lane(np.arange(self.rows), self.rows) + (self.a >> 16)
         column, bit = rules.tmem_operand_word(np.arange(self.depth), 8 * size)
         column = column + (self.a & 0xFFFF)
         tmem = self.wave.tmem
-        tmem.check(self.cta, int(column.min()), int(column.max()) + 1, f"{self.ins.opcode} operand A")
-        words = tmem.words[self.cta, lanes[:, None], column[None, :]]
-        fresh = ~tmem.written[self.cta, lanes[:, None], column[None, :]]
+        tmem.check(cta, int(column.min()), int(column.max()) + 1, f"{self.ins.opcode} operand A")
+        words = tmem.words[cta, lanes[:, None], column[None, :]]
+        fresh = ~tmem.written[cta, lanes[:, None], column[None, :]]
         if fresh.any():
             _note_unwritten(
-                self.wave, self.ins, np.array(self.cta), lanes[:, None] + 0 * column, column + 0 * lanes[:, None], fresh
+                self.wave, self.ins, np.array(cta), lanes[:, None] + 0 * column, column + 0 * lanes[:, None], fresh
             )
         record = self.wave.services.provenance
         if record is not None:
             place = np.stack(np.broadcast_arrays(lanes[:, None], column[None, :], bit[None, :]), axis=-1)
-            writers = record.tmem_writers(self.cta, place[..., 0], place[..., 1])
-            record.read("A", "tmem", self.cta, -1, self.ins, place, writers)
+            writers = record.tmem_writers(cta, place[..., 0], place[..., 1])
+            record.read("A", "tmem", cta, -1, self.ins, place, writers)
         codes = words >> bit.astype(np.uint32)
         return decode_operand(shape.a[0], codes.astype({1: np.uint8, 2: np.uint16, 4: np.uint32}[size]))
 
-    def _accumulate(self, product: Array) -> None:
+    def _accumulate(self, cta: int, product: Array, disabled: tuple[int, ...]) -> None:
         shape, tmem = self.shape, self.wave.tmem
         start, lane_base = self.d_at & 0xFFFF, self.d_at >> 16
-        tmem.check(self.cta, start, start + shape.n, f"{self.ins.opcode} accumulator")
-        lanes, in_order = accumulator_lanes(shape.m, lane_base)
-        if int(lanes[-1]) >= 128:
-            raise AccessError(f"{self.ins.opcode}: accumulator lanes up to {int(lanes.max())}", self.ins.line)
-        whole = shape.m == 128 and in_order and not any(self.disabled)
-        where: Any = slice(0, 128) if whole else lanes
-        span = slice(start, start + shape.n)
-        if self.enabled and not tmem.written[self.cta, where, span].all():
-            self._note_unwritten_accumulator(lanes, start)
-        old = tmem.words[self.cta, where, span]
+        halved = len(self.ctas) == 2 and self.rows == 64
+        tmem.check(cta, start, start + (shape.n // 2 if halved else shape.n), f"{self.ins.opcode} accumulator")
+        place = accumulator_place(self.rows, shape.n, halved, lane_base, start)
+        if int(place.lanes.max()) >= 128:
+            raise AccessError(f"{self.ins.opcode}: accumulator lanes up to {int(place.lanes.max())}", self.ins.line)
+        where: Any = (
+            (slice(0, 128), slice(start, start + shape.n))
+            if place.in_order and not any(disabled)
+            else (place.lanes, place.columns)
+        )
+        if self.enabled and not tmem.written[cta, *where].all():
+            fresh = ~tmem.written[cta, place.lanes, place.columns]
+            _note_unwritten(self.wave, self.ins, np.array(cta), place.lanes, place.columns, fresh)
+        old = tmem.words[cta, *where]
         words = _accumulated(shape, old, product, self.enabled, self.scale)
-        if any(self.disabled):
-            off = np.array([self.disabled[lane // 32] >> (lane % 32) & 1 for lane in lanes.tolist()], bool)
-            words = np.where(off[:, None], old, words)
-        tmem.words[self.cta, where, span] = words
-        tmem.written[self.cta, where, span] = True
+        if any(disabled):
+            masks = np.array(disabled, np.uint64)
+            off = masks[place.lanes // 32] >> (place.lanes % 32).astype(np.uint64) & np.uint64(1)
+            words = np.where(off != 0, old, words)
+        tmem.words[cta, *where] = words
+        tmem.written[cta, *where] = True
         record = self.wave.services.provenance
         if record is not None:
-            lane, column = np.broadcast_arrays(lanes[:, None], np.arange(start, start + shape.n)[None, :])
-            writers = record.tmem_writers(self.cta, lane, column)
-            record.tmem_store(self.ins, np.asarray(self.cta), lane, column, np.asarray(-1))
-            record.read("D", "tmem", self.cta, -1, self.ins, np.stack([lane, column, 0 * lane], axis=-1), writers)
-
-    def _note_unwritten_accumulator(self, lanes: Array, start: int) -> None:
-        columns = np.arange(start, start + self.shape.n)
-        fresh = ~self.wave.tmem.written[self.cta, lanes[:, None], columns]
-        lane, column = np.broadcast_arrays(lanes[:, None], columns)
-        _note_unwritten(self.wave, self.ins, np.array(self.cta), lane, column, fresh)
+            writers = record.tmem_writers(cta, place.lanes, place.columns)
+            record.tmem_store(self.ins, np.asarray(cta), place.lanes, place.columns, np.asarray(-1))
+            location = np.stack([place.lanes, place.columns, 0 * place.lanes], axis=-1)
+            record.read("D", "tmem", cta, -1, self.ins, location, writers)
 
 
-@lru_cache(maxsize=16)
-def accumulator_lanes(m: int, lane_base: int) -> tuple[Array, bool]:
-    """The lane of each accumulator row, and whether they are lanes 0, 1, 2, ..."""
-    lanes = np.asarray(rules.accumulator_lane(np.arange(m), m)) + lane_base
-    return lanes, bool((lanes == np.arange(m)).all())
+@dataclass(frozen=True)
+class AccumulatorPlace:
+    """The TMEM lane and column of each element (row, n) of a CTA's accumulator."""
+
+    lanes: Array
+    columns: Array
+    in_order: bool  # rows are lanes 0 to 127, columns follow one another
+
+
+@lru_cache(maxsize=64)
+def accumulator_place(rows: int, n: int, halved: bool, lane_base: int, start: int) -> AccumulatorPlace:
+    """`halved`: 64 rows of each CTA of a pair, in which the upper lanes hold the second half of the columns."""
+    row, column = np.arange(rows)[:, None], np.arange(n)[None, :]
+    if halved:
+        lanes, columns = rules.paired_accumulator_place(row, column, n)
+    else:
+        lanes, columns = rules.accumulator_lane(row, rows) + 0 * column, column + 0 * row
+    lanes, columns = np.asarray(lanes) + lane_base, np.asarray(columns) + start
+    in_order = rows == 128 and bool((lanes == row).all())
+    return AccumulatorPlace(lanes, columns, in_order)
 
 
 def _accumulated(shape: InstructionDescriptor, old: Array, product: Array, enabled: bool, scale: int) -> Array:
@@ -674,16 +705,27 @@ def _accumulated(shape: InstructionDescriptor, old: Array, product: Array, enabl
     return np.ascontiguousarray(total, dtype=np.float32).view(np.uint32)
 
 
-@instruction(f"tcgen05.commit {_GROUP} .mbarrier::arrive::one .space:shared::cluster|shared::cta? .b64")
+@instruction(
+    f"tcgen05.commit {_GROUP} .mbarrier::arrive::one .space:shared::cluster|shared::cta? .multicast::cluster? .b64"
+)
 def _commit(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
-    """Arrive once when the CTA's earlier mma and cp are complete: the units of a CTA complete in order."""
-    _refuse_pairs(d, q, ins)
-    where = shared_address(d, ins.operands[0], ins, "shared" if q.get("space") else "")
+    """Arrive once when earlier mma and cp are complete: the units of a CTA, or of a pair, complete in order.
+
+    A multicast arrives at the same address in every CTA of the mask.
+    """
+    where = shared_address(d, ins.operands[0], ins, "shared::cluster" if q.get("space") else "")
+    mask = d.slot(ins.operands[1], 16) if "multicast::cluster" in q else None
 
     def run(f: Frame) -> None:
-        units = f.wave.asynchronous
-        for at, cta in zip((where(f) & WINDOW_MASK).ravel().tolist(), f.select(f.cta).ravel().tolist(), strict=True):
-            barrier = units.mbarrier(cta, at, ins)
-            units.submit(("tcgen05", cta), lambda b=barrier: units.arrive(b, 1, ins), ins)  # type: ignore[misc]
+        units, wave = f.wave.asynchronous, f.wave
+        _check_pairs(wave, q, ins)
+        ats, ctas = (where(f) & WINDOW_MASK).ravel().tolist(), f.select(f.cta).ravel().tolist()
+        masks = [None] * len(ats) if mask is None else f.select(f.u16[mask]).ravel().tolist()
+        for at, cta, chosen in zip(ats, ctas, masks, strict=True):
+            owner, local = wave.locate(cta, at, ins.opcode)
+            owners = [owner] if chosen is None else cluster_members(wave, cta, chosen, ins)
+            for each in owners:
+                barrier = units.mbarrier(each, local, ins)
+                units.submit(_unit(q, cta), lambda b=barrier: units.arrive(b, 1, ins), ins)  # type: ignore[misc]
 
     return run

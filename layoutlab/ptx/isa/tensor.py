@@ -15,13 +15,13 @@ import numpy as np
 
 from layoutlab.ptx import rules
 from layoutlab.ptx.decode import Decoder
-from layoutlab.ptx.isa.copy import _bulk_queue, note_unfenced, note_unwritten, reduce_bytes
+from layoutlab.ptx.isa.copy import _bulk_queue, destinations, note_unfenced, note_unwritten, reduce_bytes
 from layoutlab.ptx.isa.memory import address
 from layoutlab.ptx.memory import PARAM_BASE, WINDOW_MASK, AccessError
 from layoutlab.ptx.parse import Instruction, PtxError, Vec
 from layoutlab.ptx.registry import Qualifiers, instruction
 from layoutlab.ptx.state import Array, Frame, Op, Wave
-from layoutlab.ptx.tma import TensorMap, decode_tensor_map
+from layoutlab.ptx.tma import ROUNDED, TensorMap, decode_tensor_map
 
 
 class Box:
@@ -92,11 +92,23 @@ class Box:
         strides = (*(pitch[i] for i in range(len(extents) - 1, 0, -1)), 1)
         return np.lib.stride_tricks.as_strided(flat, shape, strides)
 
+    def addresses(self) -> Array:
+        """The global address of each element, slowest dimension first; -1 outside of the tensor."""
+        found = np.full(tuple(reversed(self.tensor.counts)), -1, np.int64)
+        if not self.empty:
+            inside = tuple(slice(low, h) for low, h in zip(reversed(self.low), reversed(self.high), strict=True))
+            pitch = [s * step for s, step in zip(self.tensor.strides, self.steps, strict=True)]
+            axes = np.ogrid[tuple(slice(0, i.stop - i.start) for i in inside)]
+            found[inside] = self.start + sum(n * p for n, p in zip(axes, reversed(pitch), strict=True))
+        return found
+
     def gather(self, wave: Wave) -> Array:
         """The box's bytes, zero outside the tensor."""
         data = np.zeros(self.shape, np.uint8)
         if not self.empty:
             data[self.inside] = self.view(wave)
+        if self.tensor.element in ROUNDED.values():
+            data = rules.tf32_rounded(data.view(np.uint32)).view(np.uint8)
         return data
 
 
@@ -145,7 +157,9 @@ _DIM = ".dim:1d|2d|3d|4d|5d"
 
 @instruction(
     f"cp.async.bulk.tensor {_DIM} .to:shared::cluster|shared::cta .global .tile? .mbarrier::complete_tx::bytes "
-    ".cta_group::1? .L2::cache_hint?"
+    ".multicast::cluster? .group:cta_group::1|cta_group::2? .L2::cache_hint?",
+    f"cp.async.bulk.tensor {_DIM} .to:shared::cluster|shared::cta .global .tile? .mbarrier::complete_tx::bytes "
+    ".multicast::cluster? .L2::cache_hint .group:cta_group::1|cta_group::2",
 )
 def _load(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
     mem = d.memory(ins.operands[1])
@@ -153,22 +167,25 @@ def _load(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
         address(d, ins.operands[0], "shared"), address(d, mem, "generic"), _coordinates(d, mem),
     )  # fmt: skip
     barrier_at = address(d, ins.operands[2], "shared")
+    spread = destinations(d, ins, q, 3)
 
     def run(f: Frame) -> None:
         units, wave = f.wave.asynchronous, f.wave
-        lists = [x.ravel().tolist() for x in (target(f), pointer(f), barrier_at(f), f.select(f.cta))]
-        for at, where, bar, cta, place in zip(*lists, coordinates(f), strict=True):
+        lanes = zip(spread(f, target(f), barrier_at(f)), pointer(f).ravel().tolist(), coordinates(f), strict=True)
+        for places, where, place in lanes:
             box = Box(read_map(wave, where, ins), place, ins)
-            _check_shared(wave, at, box, ins)
-            barrier = units.mbarrier(cta, bar & WINDOW_MASK, ins)
+            for (cta, at), (signalled, bar) in places:
+                _check_shared(wave, at, box, ins)
+                barrier = units.mbarrier(signalled, bar, ins)
 
-            def work(at: int = at, cta: int = cta, box: Box = box, barrier: Any = barrier) -> None:
-                _store_box(wave, ins, cta, at, box)
-                size = box.tensor.box_bytes
-                inside = math.prod(h - low for low, h in zip(box.low, box.high, strict=True)) * box.tensor.element_bytes
-                units.complete(barrier, rules.transaction_bytes(size, 0 if box.empty else inside), ins)
+                def work(at: int = at, cta: int = cta, box: Box = box, barrier: Any = barrier) -> None:
+                    _store_box(wave, ins, cta, at, box)
+                    size = box.tensor.box_bytes
+                    extents = [h - low for low, h in zip(box.low, box.high, strict=True)]
+                    inside = 0 if box.empty else math.prod(extents) * box.tensor.element_bytes
+                    units.complete(barrier, rules.transaction_bytes(size, inside), ins)
 
-            units.submit(("load", units.issued), work, ins)
+                units.submit(("load", units.issued), work, ins)
 
     return run
 
@@ -189,7 +206,8 @@ def _store_box(wave: Wave, ins: Instruction, cta: int, at: int, box: Box) -> Non
     if record is not None:
         locations = _byte_locations(box, at)
         record.shared_fill(ins, locations.ravel() + cta * wave.shared.stride)
-        record.read("tma.load", "shared", cta, -1, ins, _element_locations(box, locations), origin=box.origin)
+        elements = _element_locations(box, locations)
+        record.read("tma.load", "shared", cta, -1, ins, elements, elsewhere=box.addresses(), origin=box.origin)
 
 
 _WRITTEN = np.full(16, 1, np.uint8).view(np.complex128)[0]
@@ -221,7 +239,8 @@ def _store(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
 
     def run(f: Frame) -> None:
         units, wave = f.wave.asynchronous, f.wave
-        lists = [x.ravel().tolist() for x in (source(f), pointer(f), f.select(f.cta), f.select(f.slot))]
+        sources = wave.locate_own(f.select(f.cta), source(f), ins.opcode)
+        lists = [x.ravel().tolist() for x in (sources, pointer(f), f.select(f.cta), f.select(f.slot))]
         done: set[tuple[int, ...]] = set()  # stores that several lanes issue alike and at once change nothing further
         for i, (at, where, cta, issuer, place) in enumerate(zip(*lists, coordinates(f), strict=True)):
             if not op and units.eager:
@@ -233,6 +252,8 @@ def _store(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
                 # Recorded on an H200: an illegal instruction.
                 raise PtxError(f"{ins.opcode}: a store at negative coordinates {tuple(place)}", ins.line)
             box = Box(read_map(wave, where, ins), place, ins)
+            if box.tensor.element in ROUNDED.values():
+                raise PtxError(f"{ins.opcode}: a store through a tensor map of tf32 is not emulated yet", ins.line)
             _check_shared(wave, at, box, ins)
 
             def work(at: int = at, cta: int = cta, box: Box = box, issuer: int = issuer) -> None:
@@ -249,7 +270,7 @@ def _read_box(wave: Wave, ins: Instruction, cta: int, at: int, box: Box, op: str
         elements = _element_locations(box, _byte_locations(box, at))
         thread = int(wave.thread.reshape(-1)[issuer])
         writers = record.shared_writers(cta, elements)
-        record.read("tma.store", "shared", cta, thread, ins, elements, writers, box.origin)
+        record.read("tma.store", "shared", cta, thread, ins, elements, writers, box.addresses(), box.origin)
     if box.empty:
         return
     chunks = box.chunks(at)
@@ -261,7 +282,7 @@ def _read_box(wave: Wave, ins: Instruction, cta: int, at: int, box: Box, op: str
     if not op:
         _write_whole_units(wave, dense, box)
     else:
-        kind = {"u8": "b8", "u16": "b16", "tf32": "f32"}.get(box.tensor.element, box.tensor.element)
+        kind = {"u8": "b8", "u16": "b16", "f32_ftz": "f32"}.get(box.tensor.element, box.tensor.element)
         out = box.view(wave)
         data = dense[box.inside]
         out[...] = reduce_bytes(op, kind, np.ascontiguousarray(out), data).reshape(data.shape)
