@@ -48,10 +48,16 @@ from layoutlab.algebra import (
     zipped_divide,
     zipped_product,
 )
+from layoutlab.atoms.matrix import MatrixCopy
+from layoutlab.atoms.mma import MmaAtom
+from layoutlab.atoms.tmem import TmemAtom
+from layoutlab.atoms.tmem_buffers import TmemBuffers
 from layoutlab.cost import wavefronts
+from layoutlab.digits import Map
 from layoutlab.errors import LayoutError
 from layoutlab.handoff import (
     Handoff,
+    MultipleOf,
     Refuted,
     SmemDescriptor,
     Tile,
@@ -85,6 +91,8 @@ from layoutlab.handoff import (
     wgmma_a,
     wgmma_c,
 )
+from layoutlab.handoff.core import Case, HandoffFunction
+from layoutlab.handoff.writer import Owner
 from layoutlab.int_tuple import Basis, compatible, congruent, weakly_congruent
 from layoutlab.layout import Layout, make_identity_layout, make_layout
 from layoutlab.swizzle import ComposedLayout, Swizzle
@@ -101,6 +109,7 @@ if TYPE_CHECKING:
         assert_same_function,
         assert_vector_width,
     )
+    from layoutlab.theorems import prove
     from layoutlab.tracing import Trace, probe
 
 __all__ = [
@@ -109,6 +118,7 @@ __all__ = [
     "Handoff",
     "Layout",
     "LayoutError",
+    "MultipleOf",
     "Refuted",
     "SmemDescriptor",
     "Swizzle",
@@ -167,6 +177,7 @@ __all__ = [
     "prepend",
     "prepend_ones",
     "probe",
+    "prove",
     "raked_product",
     "rank",
     "recast_layout",
@@ -211,6 +222,7 @@ _LATER = {
     "assert_same_function": "layoutlab.guard.asserts",
     "assert_vector_width": "layoutlab.guard.asserts",
     "probe": "layoutlab.tracing",
+    "prove": "layoutlab.theorems",
 }
 """Names of higher layers, whose modules are imported when the name is first used."""
 
@@ -240,5 +252,7 @@ def _repr_svg_(self: object) -> str | None:
 
 
 _PRINTED = (records.CopyAtom, records.MmaAtom, records.TiledCopy, records.TiledMma, records.Tensor)
-for _kind in (Layout, ComposedLayout, Swizzle, *_PRINTED, Handoff, Verdict):
+_INSTRUCTIONS = (MatrixCopy, MmaAtom, TmemAtom, TmemBuffers, Map)
+_HANDOFFS = (Handoff, Verdict, HandoffFunction, Case, Owner)
+for _kind in (Layout, ComposedLayout, Swizzle, *_PRINTED, *_INSTRUCTIONS, *_HANDOFFS):
     setattr(_kind, "_repr_svg_", _repr_svg_)  # noqa: B010 - what a class of a lower layer cannot know of

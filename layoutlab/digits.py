@@ -35,7 +35,7 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, cmp_to_key, reduce
 from itertools import pairwise
@@ -250,7 +250,7 @@ class Map:
         """
         terms = {t for out in self.rows for t in self._separated(out)}
         plain = prod(_radix(t) for t in terms if _radix(t) != 2)
-        return plain * 2 ** len(_echelon([t for t in terms if _radix(t) == 2]))
+        return plain * (1 << len(_echelon([t for t in terms if _radix(t) == 2])))
 
     def _separated(self, out: str) -> list[Term]:
         """The terms of an output, each of which can be read off its value: no sum of smaller steps reaches a step."""
@@ -259,7 +259,7 @@ class Map:
         for term, signed in self.rows[out].items():
             if term:
                 sizes.setdefault(abs(signed), []).append(term)
-        for step, term in ((step, term) for step in ascending(sizes) for term in sizes[step]):
+        for step, term in ((size, term) for size in ascending(sizes) for term in sizes[size]):
             if reached >= step:
                 raise LayoutError(f"{out}: steps up to {step} overlap, so a value does not tell its digits")
             reached += step * (_radix(term) - 1)
@@ -468,11 +468,7 @@ def _meet(outer: Map, inner: Map, axis: str) -> tuple[Map, Map]:
     """Both maps refined until each term of the inner row is one digit of the outer axis."""
     extent = outer.extents[axis]
     marks = {
-        m
-        for t, s in inner.rows[axis].items()
-        if t
-        for m in (abs(s), abs(s) * _radix(t))
-        if m != extent and m <= extent
+        m for t, s in inner.rows[axis].items() if t for m in (abs(s), abs(s) * _radix(t)) if m != extent and m <= extent
     }
     if not marks <= {w for _, w, _ in outer._axis_digits(axis)}:
         outer = outer.refined(axis, marks - {1})
@@ -563,8 +559,8 @@ def _falls_inside(weight: int, step: int, radix: int) -> bool:
     if not isinstance(weight, Sym) and not isinstance(step, Sym) and not isinstance(radix, Sym):
         return step > 0 and step < weight < step * radix and weight % step == 0
     try:
-        part = weight // step
-        return part not in (1, radix) and radix % part == 0
+        part = 0 if weight % step else weight // step
+        return part not in (0, 1, radix) and radix % part == 0
     except LayoutError:
         return False  # the digit stays whole: where that is a carry, it is refused as one
 

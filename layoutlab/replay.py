@@ -37,8 +37,12 @@ def replay(
     `args` are what calling `compiled` would take: numpy arrays, torch CPU tensors, whatever has `__dlpack__`, and the
     runtime tensors that `from_dlpack` makes of them. `schedule` times asynchronous work: "eager", "lazy" or "random"
     (from `seed`). `provenance=True` remembers who wrote each byte. `buffers` names further tensors that pointers lead
-    to. The compile must have kept its PTX (CUTE_DSL_KEEP=ptx). Raises `LayoutError` when the launch cannot be captured
-    and `layoutlab.ptx.parse.PtxError` at the PTX line that the machine does not know or that goes wrong.
+    to. `jobs` processes share the CTAs; `joblib.parallel_config(backend="dask")` around the call spreads them over a
+    cluster whose machines share a folder for temporary files (TMPDIR). `options` are "strict tcgen05.ld", which reports
+    registers used between a tcgen05.ld and its wait, as the ISA has it, and "tmem lane 0", which lets every warp
+    address its own lanes as lane 0 and up. The compile must have kept its PTX (CUTE_DSL_KEEP=ptx). Raises `LayoutError`
+    when the launch cannot be captured and `layoutlab.ptx.parse.PtxError` at the PTX line that the machine does not know
+    or that goes wrong.
     """
     memory = GlobalMemory()
     for number, argument in enumerate([*args, *buffers]):

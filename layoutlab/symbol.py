@@ -16,27 +16,32 @@ Where it is known how small the unknowns may be, two polynomials are compared fo
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from math import gcd
+from typing import NamedTuple
 
 from layoutlab.errors import LayoutError
+
 
 class UnknownRemainder(LayoutError):
     """A remainder that differs among the values of its unknowns: it is known again for each residue of them."""
 
     def __init__(self, value: Sym, divisor: int | Sym) -> None:
         super().__init__(f"the remainder of {value} by {divisor} is not known")
-        self.unknowns = value.unknowns
+        adding = [m for m, c in value.terms if not isinstance(divisor, int) or not divisor or c % divisor]
+        self.unknowns = frozenset(name for monomial in adding for name in monomial)
+        """The unknowns on which the remainder depends."""
 
 
 Monomial = tuple[str, ...]
 """The unknowns multiplied together, sorted; () is the constant."""
 
 
-@dataclass(frozen=True, init=False, repr=False)
+@dataclass(frozen=True, init=False, repr=False, eq=False)
 class Sym:
     """An integer polynomial of unknowns; `?` is an unknown without a name, a different one wherever it stands.
 
@@ -44,7 +49,7 @@ class Sym:
     True
     >>> Sym("N") % 4
     Traceback (most recent call last):
-    layoutlab.errors.LayoutError: the remainder of N by 4 is not known
+    layoutlab.symbol.UnknownRemainder: the remainder of N by 4 is not known
     """
 
     terms: tuple[tuple[Monomial, int], ...]
@@ -150,6 +155,36 @@ class Sym:
             return 0
         raise LayoutError(f"the remainder of {other} by {self} is not known")
 
+    # -- questions that code may ask ----------------------------------------------------------------------------------
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the two are the same polynomial.
+
+        Code that branches on it has to know for all values: where `assuming` says what they are, a handoff that asks
+        whether 64*n is 64 is refused. This library's own modules ask for the polynomial and are right either way.
+        """
+        if not isinstance(other, (int, Sym)):
+            return NotImplemented
+        if isinstance(other, Sym) and self.terms == other.terms:
+            return True
+        if _ASSUMED.get() is not None and not _asked_by_library() and _may_be_zero(self - other):
+            raise LayoutError(f"whether {self} is {other} is not known: code for all values cannot branch on it")
+        return False
+
+    def __hash__(self) -> int:
+        return hash(self.terms)
+
+    def __bool__(self) -> bool:
+        if _ASSUMED.get() is not None and not _asked_by_library() and _may_be_zero(self):
+            raise LayoutError(f"whether {self} is 0 is not known: code for all values cannot branch on it")
+        return True
+
+    def __index__(self) -> int:
+        raise LayoutError(
+            f"{self} is a symbol and a number is needed here: where its count makes a list, give a layout instead, "
+            f'as starts_bytes="(4,{self}):(32,16384)"'
+        )
+
     # -- order --------------------------------------------------------------------------------------------------------
 
     def __lt__(self, other: int | Sym) -> bool:
@@ -204,6 +239,24 @@ def known_equal(a: int | Sym, b: int | Sym) -> bool:
     return a == b and not (isinstance(a, Sym) and a.anonymous)
 
 
+class Span(NamedTuple):
+    """The numbers from `start` up to `stop`, where one of them is a symbol."""
+
+    start: int | Sym
+    stop: int | Sym
+
+
+def span(start: int | Sym, stop: int | Sym) -> range | Span:
+    """range(start, stop), of symbols too.
+
+    >>> span(0, 8), span(0, 8 * Sym("N"))
+    (range(0, 8), Span(start=0, stop=8*N))
+    """
+    if isinstance(start, int) and isinstance(stop, int):
+        return range(start, stop)
+    return Span(start, stop)
+
+
 @dataclass(frozen=True)
 class Condition:
     """What has to be so of unknowns: `value` is at most `limit`; `why` says what sets the limit."""
@@ -218,6 +271,17 @@ class Condition:
         if isinstance(value, Sym):
             raise LayoutError(f"whether {self} is not known: {', '.join(sorted(value.unknowns))} have no value")
         return value <= self.limit
+
+    def implies(self, other: Condition) -> bool:
+        """Whether the other one holds wherever this one does, because it leaves more room for all values.
+
+        >>> n = Sym("N")
+        >>> with assuming(N=1):
+        ...     [Condition(8 * n, 64, "").implies(Condition(k * n, 64, "")) for k in (4, 16)]
+        [True, False]
+        """
+        room = _least((self.value - self.limit) - (other.value - other.limit))
+        return room is not None and room >= 0
 
     def __str__(self) -> str:
         return f"{self.value} <= {self.limit}"
@@ -300,6 +364,26 @@ def _less(a: int | Sym, b: int | Sym, by: int) -> bool:
     if less is not None and less > -by:
         return False
     raise LayoutError(f"whether {a} is {'less than' if by else 'at most'} {b} is not known")
+
+
+def at_least_values(value: int | Sym) -> int | Sym:
+    """The polynomial with each unknown at the least value that is assumed of it."""
+    assumed = _ASSUMED.get()
+    return value.at(**assumed.least) if isinstance(value, Sym) and assumed else value
+
+
+def _may_be_zero(value: int | Sym) -> bool:
+    more, less = _least(value), _least(-value)
+    return not ((more is not None and more > 0) or (less is not None and less > 0))
+
+
+def _asked_by_library() -> bool:
+    """Whether the code that compares is a module of this library and no handoff: those are held to a user's rules."""
+    module = sys._getframe(2).f_globals.get("__name__", "")
+    return module.startswith("layoutlab.") and not module.startswith(HANDOFFS)
+
+
+HANDOFFS = ("layoutlab.catalogue.", "layoutlab.kernels.")
 
 
 def _terms(value: int | Sym) -> tuple[tuple[Monomial, int], ...]:

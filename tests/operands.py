@@ -29,7 +29,7 @@ def calls(draw: Any, operation: str) -> Call:
         return operation, (draw(st.one_of(some.bijective(), some.injective(), anything)),)
     if operation == "left_inverse":
         return operation, (draw(st.one_of(some.injective(), anything)),)
-    if operation == "max_common_layout":
+    if operation in ("max_common_layout", "max_common_vector"):
         return operation, (draw(st.one_of(some.bijective(60), anything)), draw(st.one_of(some.bijective(60), anything)))
     if operation in ("zipped_divide", "tiled_divide", "flat_divide"):
         a = draw(st.lists(st.tuples(st.integers(1, 6), st.integers(1, 5)), min_size=1, max_size=3))

@@ -120,7 +120,9 @@ class Tensor:
     @cute.jit
     def __call__(self, pR: cute.Pointer, pImage: cute.Pointer):
         mR = cute.make_tensor(pR, cute.make_layout((128, self.values), stride=(self.values, 1)))
-        mImage = cute.make_tensor(pImage, cute.make_layout(((128, self.columns), 1, 1), stride=((self.columns, 1), 0, 0)))
+        mImage = cute.make_tensor(
+            pImage, cute.make_layout(((128, self.columns), 1, 1), stride=((self.columns, 1), 0, 0))
+        )
         self.kernel(mR, mImage).launch(grid=(1, 1, 1), block=(128, 1, 1))
 
     @cute.kernel
@@ -221,3 +223,25 @@ def loaded_image(pasted: ModuleType, name: str, tags: Any, inner: int, bits: int
     (launch,) = capture(made, *arguments).launches
     replay(made, *arguments, buffers=[source, image])
     return image.view(TAGS[bits]), next(iter(launch.tensor_maps.values()))
+
+
+def compiled_p(settings: Any, store: Any, operand: Any) -> Any:
+    """The P handoff kernel, its store and its operand's tensor being pasted ones."""
+    from layoutlab.kernels import p_handoff
+
+    class Pasted(p_handoff.PHandoff):
+        @cute.jit
+        def store_by_coordinate(self, rP: cute.Tensor, tTMEM_LOADcS: cute.Tensor, sP_write: cute.Tensor):
+            tidx, _, _ = cute.arch.thread_idx()
+            store(rP, sP_write.iterator, tidx)
+
+        @cute.jit
+        def multiply(self, pv_mma: cute.TiledMma, sP: cute.Tensor, sV: cute.Tensor, tOtO: cute.Tensor):
+            tOrP = pv_mma.make_fragment_A(operand(sP.iterator, self.dtype))
+            tOrV = pv_mma.make_fragment_B(sV)
+            for k in cutlass.range_constexpr(cute.size(tOrP, mode=[2])):
+                pv_mma.set(tcgen05.Field.ACCUMULATE, k != 0)
+                cute.gemm(pv_mma, tOtO, tOrP[None, None, k], tOrV[None, None, k, 0], tOtO)
+
+    arguments = p_handoff.pointers(settings, 0, 0, 0)
+    return compiled(Pasted(settings), *arguments)

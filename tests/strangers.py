@@ -24,14 +24,24 @@ import layoutlab
 from layoutlab import Basis, ComposedLayout, Layout, LayoutError, Swizzle
 
 ORACLES = ("dsl", "pycute", "tensor_layouts")
+LACKS = {
+    "dsl": {"nullspace"},
+    "pycute": {
+        "nullspace",
+        *("flatten", "filter_zeros", "flat_divide", "flat_product", "blocked_product", "raked_product"),
+        *("max_common_layout", "max_common_vector", "tile_to_shape", "make_ordered_layout", "recast_layout"),
+    },
+    "tensor_layouts": {"flatten", "filter", "filter_zeros", "tile_to_shape", "make_ordered_layout"},
+}
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The value an oracle gave, or why it gave none."""
+    """The value an oracle gave, or why it gave none; the text is what it printed."""
 
     value: Any
     refused: str | None = None
+    text: str = ""
 
 
 def expression(operation: str, *args: Any, **named: Any) -> str:
@@ -86,7 +96,7 @@ class DslWorker:
                 if "refused" in reply:
                     assert "NameError" not in reply["refused"], reply
                     return Answer(None, reply["refused"])
-                return Answer(parsed(reply["text"]))
+                return Answer(parsed(reply["text"]), text=reply["text"])
         self.process.wait()
         self.process = None
         error = self.errors.read_text()
@@ -114,7 +124,7 @@ def ask(oracle: str, text: str) -> Answer:
         if oracle == "ours":
             raise
         return Answer(None, f"{type(error).__name__}: {error}")
-    return Answer(value if oracle == "ours" else parsed(str(value)))
+    return Answer(value if oracle == "ours" else parsed(str(value)), text=str(value))
 
 
 OURS = {
@@ -130,11 +140,18 @@ PYCUTE = {
 TENSOR_LAYOUTS = {
     **{name: getattr(tensor_layouts, name) for name in dir(tensor_layouts) if not name.startswith("_")},
     "L": tensor_layouts.Layout,
-    "composition": tensor_layouts.compose,
-    "recast_layout": lambda new, old, x: (
-        tensor_layouts.upcast(x, new // old) if new > old else tensor_layouts.downcast(x, old // new)
+    "S": lambda bits, base, shift, offset, outer: tensor_layouts.ComposedLayout(
+        tensor_layouts.Swizzle(bits, base, shift), outer, offset=offset
     ),
+    "composition": tensor_layouts.compose,
+    "recast_layout": lambda new, old, x: _recast(new, old, x),
 }
+
+
+def _recast(new: int, old: int, x: Any) -> Any:
+    if max(new, old) % min(new, old):
+        raise ValueError("upcast and downcast take a whole number")
+    return tensor_layouts.upcast(x, new // old) if new > old else tensor_layouts.downcast(x, old // new)
 
 
 # -- what they print --------------------------------------------------------------------------------------------------
@@ -153,8 +170,8 @@ def parsed(text: str) -> Any:
     shape, colon, stride = text.partition(":")
     try:
         return Layout(_tuple(shape), _tuple(stride)) if colon else _tuple(text)
-    except LayoutError:
-        return text  # an extent of 0 or -1 is no layout at all
+    except (LayoutError, SyntaxError):
+        return text  # an extent of 0 or -1 is no layout at all, and functions nested deeper are read elsewhere
 
 
 def _tuple(text: str) -> Any:

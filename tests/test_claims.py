@@ -169,7 +169,10 @@ def test_a_load_wider_than_the_tile_leaves_it() -> None:
     assert verdict["legal"].witness.message == (
         "tcgen05.ld.32x32b.x32 over 48 columns spans 64: x16 divides them, 3 steps"
     )
-    assert verdict.explanation == ("a wider tile: the threads hold k=0 to 63, the tile ends at 47",)
+    assert verdict.explanation == (
+        "a wider tile: the threads hold k=0 to 63, the tile ends at 47",
+        "what would be right: load x16 instead of x32 (tcgen05.ld.32x32b)",
+    )
     assert (verdict["placed"].verdict, verdict["placed"].checked) == ("proved", 128 * 48)
     fits = verify(Handoff(P, writer=store(tcgen05_ld("32x32b.x16").over(P), s, bits=16), reader="(128,48):(48,1)"))
     assert fits.proved

@@ -290,7 +290,7 @@ def test_eval_lists_its_functions(capsys: pytest.CaptureFixture[str]) -> None:
         ("size(4:1, 2:1, 3)", 2, "size(x, mode): too many positional arguments"),
         ("composition(lhs=4:1, lhs=4:1)", 2, "lhs is given twice"),
         ("composition(lhs=4:1, 4:1)", 2, "an argument without a name stands after one with a name"),
-        ("composition(3, 4)", 1, "composition does not take (a number, a number)"),
+        ("composition(3, 4)", 1, "composition: lhs is 3, which is no layout or swizzle"),
         ("(4)(1)", 1, "(4) is a tuple: only layouts and swizzles are called"),
         ("(4:1)()", 1, "4:1 was called without a coordinate"),
         ("(4:1)[1]", 1, "layout 4:1 has 1 modes, there is no mode 1"),

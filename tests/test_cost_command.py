@@ -190,6 +190,19 @@ def test_an_instruction_descriptor_in_words(capsys: pytest.CaptureFixture[str]) 
     assert "kind f16" in several and "kind f8f6f4" in several and "by the instruction's .kind" in several
 
 
+def test_desc_decodes_both_descriptors(capsys: pytest.CaptureFixture[str]) -> None:
+    """A word of 32 bits may be an instruction descriptor; `--kind` and `--arch` say which is meant."""
+    both = explained(capsys, "desc", "0x8200490")
+    assert "as a matrix descriptor of sm_90" in both and "kind f16: M 128, N 128" in both
+    assert explained(capsys, "desc", "0x8200490", "--kind", "f16") == explained(
+        capsys, "idesc", "0x8200490", "--kind", "f16"
+    )
+    assert "instruction" not in explained(capsys, "desc", "0x8200490", "--arch", "sm_90")
+    assert "instruction" not in explained(capsys, "desc", "0x4000404000000040")
+    only = explained(capsys, "desc", "0x8204490")  # bit 14, B negated: no matrix descriptor has it
+    assert "matrix" not in only and "kind f16" in only
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -198,7 +211,9 @@ def test_an_instruction_descriptor_in_words(capsys: pytest.CaptureFixture[str]) 
         (["desc", "0x12345678901234567"], "it has 64 bits"),
         (["idesc", "0x8200490", "--kind", "tf32"], "the type of A is 1: kind tf32 has 2 tf32"),
         (["idesc", "0xffffffff"], "no kind has this word"),
-        (["idesc", "0x1", "--arch", "sm_90"], "--arch is for explain desc"),
+        (["idesc", "0x1", "--arch", "sm_90"], "--arch is for matrix descriptors"),
+        (["desc", "0x8200490", "--arch", "sm_90", "--kind", "f16"], "--arch is for matrix descriptors"),
+        (["desc", "0xffffffff"], "no kind has this word"),
         (["(8,8):(8,1)", "--kind", "f16"], "--kind for explain idesc"),
     ],
 )

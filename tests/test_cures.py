@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,7 +13,7 @@ import layoutlab as ll
 from layoutlab.catalogue import CATALOGUE
 from layoutlab.handoff import Handoff
 from layoutlab.handoff.claims import Question, decide
-from layoutlab.handoff.cures import _candidates, _left, cures
+from layoutlab.handoff.cures import _candidates, _left, cures, least_cures
 
 OFFERED = [
     ("sV", {"read_major": "K"}, "the writer is MN-major and is read K-major: set the MMA's major to MN"),
@@ -78,7 +81,7 @@ def test_a_cure_leaves_no_new_fault() -> None:
     off = question(CATALOGUE["sQ"](tma_swizzle="64"))
     assert _left(decide(off), decide(wrong)) is None
     right = decide(question(CATALOGUE["sQ"]()))
-    assert _left(right, decide(wrong)) == 0
+    assert _left(right, decide(wrong)) == ()
 
 
 def at_base(swizzles: Any, base: int, base_offset: int, reader: Any = None) -> Handoff:
@@ -106,14 +109,159 @@ def test_a_base_is_cured_by_what_the_sides_can_do() -> None:
 
 def test_a_reader_without_a_descriptor_is_offered_none() -> None:
     layout = "S<3,4,3> o 0 o (128,64):(64,1)"
-    for reader in (
-        lambda P: ll.declared(layout, P, base_bytes=128, align_bytes=1024),
-        lambda P: ll.tma_store(P, box={"k": 64, "m": 128}, swizzle=128, starts_bytes=[128]),
-    ):
-        text = last(at_base("offsets", 128, 0, reader))
-        assert text == "what would be right: swizzling absolute addresses, which the reader swizzles"
+    text = last(at_base("offsets", 128, 0, lambda P: ll.declared(layout, P, base_bytes=128, align_bytes=1024)))
+    assert text == "what would be right: swizzling absolute addresses, which the reader swizzles"
+    boxes: Any = lambda P: ll.tma_store(P, box={"k": 64, "m": 128}, swizzle=128, starts_bytes=[128])  # noqa: E731
+    text = last(at_base("offsets", 128, 0, boxes))  # boxes move with their buffer
+    assert text.endswith(
+        "a base aligned to 1024 bytes (0 or 1024); swizzling absolute addresses, which the reader swizzles"
+    )
 
 
 def test_swizzles_of_two_bases_are_both_named() -> None:
     first = ll.verify(at_base("offsets", 128, 2)).explanation[0]
     assert first == "a base: the writer swizzles offsets from byte 128, the reader from byte 256"
+
+
+# -- every fault of the catalogue -------------------------------------------------------------------------------------
+
+NUMBERS: dict[str, tuple[int, ...]] = {
+    "base": (16, 128),
+    "p_offset": (0, 16, 33, 96, 500),
+    "read_offset": (0, 16, 33, 500),
+    "statistics": (33,),
+    "column": (0, 255, 500),
+    "store_column": (0, 257),
+}
+INCURABLE = {("rs_reuse", "e4m3"), ("rs_reuse", "e5m2")}  # threads would have to exchange values
+
+
+def planted() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every setting of the catalogue away from its default, one at a time."""
+    for name, function in CATALOGUE.items():
+        for entry in function.settings.entries:
+            for value in entry.choices or NUMBERS.get(entry.name, ()):
+                if value != entry.default:
+                    yield name, {entry.name: value}
+
+
+def refuted_ones() -> list[tuple[str, dict[str, Any], Any]]:
+    found = []
+    for name, settings in planted():
+        try:
+            h = CATALOGUE[name](**settings)
+        except ll.LayoutError:
+            continue
+        verdict = ll.verify(h)
+        if verdict.verdict == "refuted":
+            found.append((name, settings, verdict))
+    return found
+
+
+def test_every_fault_of_the_catalogue_has_a_cure_and_every_cure_verifies() -> None:
+    kinds, cured = set[str](), 0
+    for name, settings, verdict in refuted_ones():
+        q = question(verdict.handoff)
+        found = least_cures(q, verdict.claims)
+        incurable = (name, settings.get("dtype")) in INCURABLE
+        assert bool(found) == bool(verdict.sets) == (not incurable), (name, settings)
+        for cure in found:
+            for candidate in (cure.candidate, *cure.candidate.twins):
+                left = [c.name for c in decide(candidate.applied(q)) if c.verdict != "proved"]
+                assert left == list(cure.leaves), (name, settings, str(cure))
+                assert str(cure) in verdict.explanation[-1]
+        for sets in verdict.sets:
+            assert ll.verify(CATALOGUE[name](**{**settings, **sets})).proved, (name, settings, sets)
+        kinds |= {claim.name for claim in verdict.claims if claim.verdict == "refuted"}
+        cured += bool(found)
+    assert kinds == {"covered", "placed", "exclusive", "inside", "legal"} and cured > 60
+
+
+def test_two_faults_are_cured_by_two_settings() -> None:
+    assert ll.verify(CATALOGUE["sP"](write_swizzle="none", k_order="021")).sets == (
+        {"write_swizzle": "absolute", "k_order": "012"},
+    )
+    assert ll.verify(CATALOGUE["sP"](write_swizzle="relative", base=128)).sets == (
+        {"write_swizzle": "absolute"},
+        {"base": 0},
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [("sP", "write_swizzle=none"), ("tP", "read_offset=0"), ("sP", "first_warp=1"), ("epilogue", "load=16x256b.x4")],
+)
+def test_the_printed_setting_given_to_the_command_proves(name: str, fault: str, capsys: Any) -> None:
+    from layoutlab.cli import main
+
+    assert main(["verify", name, "--no-trace", "--set", fault]) == 1
+    printed = re.search(r"of this handoff's settings: (.*)", capsys.readouterr().out)
+    assert printed
+    first = printed.group(1).split(", or ")[0]
+    values = [text for text in shlex.split(first) if text != "--set"]
+    assert (
+        main(["verify", name, "--no-trace", *(a for v in (fault, *values) for a in ("--set", v) if _last(v, values))])
+        == 0
+    )
+
+
+def _last(text: str, values: list[str]) -> bool:
+    """Whether a setting is not given again."""
+    return text in values or text.partition("=")[0] not in {v.partition("=")[0] for v in values}
+
+
+# -- a user's own -----------------------------------------------------------------------------------------------------
+
+
+def p_tile(**change: Any) -> Handoff:
+    """A right handoff of P, one part of it changed."""
+    parts: dict[str, Any] = {
+        "k": 64, "load": "32x32b.x32", "first_warp": 0, "layout": "S<3,4,3> o 0 o (128,64):(64,1)", "align": 1024,
+        "bits": 128, "base": 0, "unit": "bytes", "swizzles": "addresses", "live": None, "desc": (0, 0, 1024, 128),
+        "step": 32,
+    }  # fmt: skip
+    parts |= change
+    P = ll.Tile("P", m=128, k=parts["k"], bits=16)
+    owner = ll.tcgen05_ld(parts["load"]).over(P, first_warp=parts["first_warp"])
+    s = ll.smem(
+        parts["layout"],
+        over=P,
+        base_bytes=parts["base"],
+        align_bytes=parts["align"],
+        swizzle_unit=parts["unit"],
+        swizzles=parts["swizzles"],
+    )
+    desc = ll.SmemDescriptor(*parts["desc"])
+    reader = ll.umma_a(desc, P, starts_bytes=[parts["step"] * i for i in range(parts["k"] // 16)])
+    return ll.Handoff(P, writer=ll.store(owner, s, bits=parts["bits"]), reader=reader, live=parts["live"])
+
+
+NO_SWIZZLE = {"layout": "((8,16),(8,6)):((8,64),(1,1024))", "desc": (0, 2048, 128, 0), "step": 4096}
+USERS: list[tuple[dict[str, Any], str, str]] = [
+    ({"first_warp": 2}, "legal", "threads from warp 0 or 4 on (first_warp=0 or 4), not 2"),
+    ({"load": "16x256b.x4"}, "legal", "stores of 32 bits, not 128"),
+    ({"bits": 24}, "legal", "stores of 16 bits, not 24"),
+    ({"swizzles": "offsets", "align": 16}, "legal", "sP aligned to 1024 bytes, not 16: align_bytes=1024"),
+    ({**NO_SWIZZLE, "k": 48}, "inside", "load x16 instead of x32"),
+    ({"live": {"Q": range(0, 4096)}}, "inside", "sP from byte 4096 on, clear of Q, not 0"),
+    ({"layout": "(128,64):(64,1)"}, "placed", "a store that swizzles byte addresses by S<3,4,3>"),
+    ({"unit": "elements", "swizzles": "offsets"}, "placed", "S<3,4,3>, which is S<3,3,3> on these elements"),
+    ({"desc": (0, 0, 512, 64)}, "placed", "a descriptor of swizzle 128 B, not 64 and sbo=1024, not 512"),
+    ({"desc": (0, 0, 64, 128)}, "placed", "sbo=1024, not 64: it counts bytes, and bytes >> 4 were given"),
+    ({"layout": "S<3,4,3> o 0 o (128,64):(32,1)"}, "exclusive", "sP laid out as it is read: S<3,4,3> o 0 o (128,64)"),
+    ({"layout": "(128,64):(1,128)", "bits": 16}, "placed", "sP laid out as it is read: S<3,4,3> o 0 o (128,64):(64,1)"),
+    ({"base": 64}, "placed", "a descriptor that starts at byte 64, not 0"),
+]
+
+
+@pytest.mark.parametrize(("change", "claim", "text"), USERS, ids=str)
+def test_a_users_fault_of_each_claim_has_its_cure(change: dict[str, Any], claim: str, text: str) -> None:
+    assert ll.verify(p_tile()).proved
+    h = p_tile(**change)
+    verdict, q = ll.verify(h), question(h)
+    assert verdict[claim].verdict == "refuted", verdict
+    assert text in verdict.explanation[-1], verdict.explanation
+    for cure in least_cures(q, verdict.claims):
+        for candidate in (cure.candidate, *cure.candidate.twins):
+            assert [c.name for c in decide(candidate.applied(q)) if c.verdict != "proved"] == list(cure.leaves)
+    assert str(verdict).count(text) == 1  # the report shows it, whichever claim is refuted

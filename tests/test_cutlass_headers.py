@@ -182,7 +182,7 @@ def stored(fact):
 
 
 def test_descriptor_words():
-    """Every layout atom and width, in both orders of tiling: the header's word reads what ours reads, field by field."""
+    """Every layout atom and width, in both orders of tiling: the header's word reads what ours reads."""
     seen, kinds = 0, set()
     for fact in facts("descriptor"):
         if fact["type"] == "padded":

@@ -8,8 +8,10 @@ import re
 import subprocess
 import sys
 from base64 import b64decode
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -18,11 +20,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import layoutlab as ll
-from layoutlab.catalogue import named
+from layoutlab.catalogue import CATALOGUE, named
 from layoutlab.cli import main
-from layoutlab.draw import Choice, draw, picture_of, rendered, repr_svg
+from layoutlab.draw import Choice, draw, picture_of, rendered
 from layoutlab.draw.palette import PALETTES
 from layoutlab.draw.picture import NOTHING
+from layoutlab.draw.subjects import instruction
+from layoutlab.kernels.attention_config import AttentionConfig
+from layoutlab.kernels.attention_handoffs import attention_handoffs
 from layoutlab.text import parse
 
 PRINTED = Path(__file__).parent / "data" / "printed"
@@ -182,6 +187,79 @@ def test_the_arrow_is_the_first_counterexample() -> None:
     assert picture_of(named("sP")()).arrows == ()
 
 
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("sV", {"descriptor": "swapped"}), ("sV", {"tma_swizzle": "64"}), ("sK", {"box": "row"}),
+        ("sQ", {"k_step": "always_32_bytes"}), ("sP", {"store": "tiled_copy_c"}), ("epilogue", {"tma_swizzle": "none"}),
+        ("oRescale", {"store_column": 288}), ("oRescale", {"load": "16x256b.x4"}), ("rs_reuse", {"dtype": "e4m3"}),
+        ("tP", {"p_offset": 8, "read_offset": 0}), ("sP90", {"write_swizzle": "elements"}),
+    ],
+)  # fmt: skip
+def test_every_misplacement_has_its_arrow(name: str, settings: dict[str, Any]) -> None:
+    verdict = ll.verify(named(name)(**settings))
+    picture = picture_of(verdict)
+    witness = verdict["placed"].witness
+    arrow = next(a for a in picture.arrows if not a.thin)
+    assert arrow.text == witness.message
+    item = picture.panel("memory").cells[arrow.from_cell]
+    here = [item, *picture.panel("memory").more.get(arrow.from_cell, [])]
+    assert any(all(picture.items[a][i] == x for a, x in witness.coordinate.items()) for i in here)
+    assert len(picture.arrows) == 3
+
+
+def rectangles(svg: str) -> tuple[list[Any], list[Any]]:
+    """From the SVG alone: the boxes of the cells' labels, and those of arrows and frames."""
+    letter, up, down = 0.602 * 8, 7.5, 2.0  # px of a letter of 8 px: its advance, above and below the line
+    texts, strokes = [], []
+    series: dict[str, list[tuple[str, float, str]]] = {}
+    for m in re.finditer(
+        r'<g id="\w+-(\w+)" data-cell="[^"]*" transform="translate\((\d+) (\d+)\)">(.*?)\n</g>', svg, re.S
+    ):
+        x0, y0 = int(m[2]), int(m[3])
+        placed = [
+            (n, float(x), float(y)) for x, y, n in re.findall(r'translate\(([\d.]+) ([\d.]+)\)"><g id="([^"]+)"', m[4])
+        ]
+        placed += [
+            (n, float(at) * (a == "x"), float(at) * (a == "y"))
+            for n, a, at in re.findall(r'<use href="#([^"]+)" ([xy])="([\d.]+)"/>', m[4])
+        ]
+        for name, body in re.findall(r'<g id="([^"]+)"[^>]*>(.*?)</g></g>', m[4]):
+            series[name] = [
+                (a, float(at), text) for a, at, text in re.findall(r'<text ([xy])="([\d.]+)">([^<]*)<', body)
+            ]
+        for name, dx, dy in placed:
+            for a, at, text in series[name]:
+                x, y, half = x0 + dx + at * (a == "x"), y0 + dy + at * (a == "y"), len(text) * letter / 2
+                texts.append((x - half, y - up, x + half, y + down, text))
+    for thin, d in re.findall(r'<path class="a( n)?" d="M([^"]+)"', svg):
+        points = [tuple(map(float, p.split())) for p in d.split("L")]
+        half = 0.5 if thin else 1
+        for (x1, y1), (x2, y2) in pairwise(points):
+            strokes.append((min(x1, x2) - half, min(y1, y2) - half, max(x1, x2) + half, max(y1, y2) + half))
+    return texts, strokes
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("sP", {"write_swizzle": "none"}), ("sP", {"k_order": "021"}), ("sV", {"descriptor": "swapped"}),
+        ("sK", {"box": "row"}), ("tP", {"p_offset": 8, "read_offset": 0}), ("rs_reuse", {"dtype": "e4m3"}),
+        ("sP90", {"write_swizzle": "none"}), ("epilogue", {"tma_swizzle": "none"}), ("oRescale", {"store_column": 288}),
+    ],
+)  # fmt: skip
+def test_no_label_of_a_whole_handoff_is_under_an_arrow(name: str, settings: dict[str, Any]) -> None:
+    texts, strokes = rectangles(draw(named(name)(**settings), format="svg"))
+    assert len(texts) > 20_000 and len(strokes) >= 3
+
+    def covered(down: float) -> list[str]:
+        moved = [(x1, y1 + down, x2, y2 + down) for x1, y1, x2, y2 in strokes]
+        return [t[4] for t in texts for s in moved if s[0] < t[2] and t[0] < s[2] and s[1] < t[3] and t[1] < s[3]]
+
+    assert covered(0) == []
+    assert covered(7)  # a line that is not between the cells is seen
+
+
 def test_elements_that_nobody_writes_are_in_the_readers_panel_alone() -> None:
     P = ll.Tile("P", m=8, k=8, bits=16)
     half = ll.Handoff(P, writer=ll.store("(8,4):(1,8)", ll.smem("(8,8):(8,1)", over=P), bits=16), reader="(8,8):(8,1)")
@@ -235,7 +313,7 @@ def test_tma_writes_boxes() -> None:
     assert heavy.row_axis.heavy[:3] == heavy.col_axis.heavy[:3] == (0, 8, 16)
 
 
-@pytest.mark.parametrize("name", ["sP", "tP", "sQ", "sK", "sV", "oRescale", "epilogue"])
+@pytest.mark.parametrize("name", CATALOGUE)
 def test_every_handoff_of_the_catalogue_is_drawn(name: str) -> None:
     picture = picture_of(named(name)())
     assert [panel.name for panel in picture.panels] == ["tile", "memory", "reader"]
@@ -269,6 +347,53 @@ def test_conflicts_are_counted_as_the_cost_model_counts() -> None:
     assert max(scalar) == wavefronts([canonical(t, 0) for t in range(32)], 2, "store") == 4
     wide = shown(named("sP")(store="composition"), "thread<8 value<8")
     assert set(wide) == {1}
+
+
+def test_registers_have_a_row_for_each_thread() -> None:
+    """Accumulators kept as operand A: m16n8k16's fragment is T 4 (m % 8) + k / 2 % 4, two k to a register (PTX ISA)."""
+    svg = draw(named("rs_reuse")(instruction="mma.sync", kv=32), format="svg")
+    memory, reader = read_svg(svg, "memory"), read_svg(svg, "reader")
+    assert len(memory) == len(reader) == 16 * 32
+    for m in range(16):
+        for k in range(32):
+            thread = 4 * (m % 8) + k // 2 % 4
+            register = m // 8 + 2 * (k // 8)
+            assert reader[m, k] == [f"T{thread}", f"R{register}"]
+            assert memory[thread, 2 * register + k % 2] == [f"m{m}", f"k{k}"]
+    picture = picture_of(named("rs_reuse")(dtype="e4m3"))
+    arrow = next(a for a in picture.arrows if not a.thin)
+    assert (arrow.from_cell, arrow.to_cell) == (2, 4)  # T0 register 0 bit 16 to T0 register 1
+    assert "byte" not in picture.items and "bank" not in picture.items
+
+
+def test_the_tensor_cores_accumulator_goes_to_a_threads_register() -> None:
+    picture = picture_of(attention_handoffs(AttentionConfig())["tO"])
+    assert picture.panels[0].title == "written: tile O, by the MMA, each cell its row and column of D"
+    cells = read_svg(rendered(picture, "svg"))
+    assert cells[5, 17] == ["r5", "c17"]
+    item = picture.panels[0].cells[5 * 128 + 17]
+    assert (picture.items["to_thread"][item], picture.items["to_value"][item]) == (128 + 5, 17)
+    assert (picture.items["lane"][item], picture.items["column"][item]) == (5, 256 + 17)
+
+
+def test_global_memory_has_sectors_and_no_banks() -> None:
+    panel = picture_of(attention_handoffs(AttentionConfig())["store"]).panel("memory")
+    assert panel.title.startswith("global memory") and [b.text for b in panel.col_axis.bands] == ["0", "1", "2", "3"]
+    with pytest.raises(ll.LayoutError, match="there is no bank here"):
+        picture_of(attention_handoffs(AttentionConfig())["store"], Choice(colour="bank"))
+
+
+@pytest.mark.parametrize("axes", [("thread", "value"), ("byte", "bank"), ("lane", "column"), ("wrong", "m")])
+def test_coordinates_may_be_called_anything(axes: tuple[str, str]) -> None:
+    P = ll.Tile("P", **dict.fromkeys(axes, 8), bits=16)
+    made = ll.Handoff(P, writer=ll.store("(8,8):(1,8)", ll.smem("(8,8):(8,1)", over=P), bits=16), reader="(8,8):(1,8)")
+    svg = draw(made, format="svg")
+    tile, reader = read_svg(svg), read_svg(svg, "reader")
+    for i in range(8):
+        for j in range(8):
+            assert tile[i, j] == [f"T{i}", f"V{j}"] and reader[i, j] == [str(2 * (i + 8 * j))]
+    assert sum(picture_of(made).items["wrong"]) == 56
+    assert read_html(draw(made, format="html"))["columns"]["thread"].tolist() == [t for t in range(8) for _ in range(8)]
 
 
 # -- instructions and copies ------------------------------------------------------------------------------------------
@@ -383,6 +508,25 @@ def test_a_page_cannot_be_broken_by_a_title() -> None:
     assert "<b>" not in draw("4:1", format="svg", title="<b>&\"'")
 
 
+@pytest.mark.parametrize("format", ["svg", "html", "tex", "txt"])
+def test_no_title_makes_a_file_that_cannot_be_read(format: str) -> None:
+    text = draw("(4,2):(1,4)", format=format, title="bell\x07 nul\x00 half\ud800 <b> & \"quoted\" 'so'")
+    assert not re.search("[\x00-\x08\x0b-\x1f\ud800-\udfff]", text)
+    assert text.encode() and "\ufffd" in text
+    if format == "svg":
+        assert "quoted" in ElementTree.fromstring(text).findtext("{http://www.w3.org/2000/svg}title")
+
+
+def test_a_page_counts_as_far_as_it_can_exactly() -> None:
+    data = json.loads(
+        re.search(r'id="data">(.*?)</script>', draw("(2,2):(10000000000,1)", format="html"), re.DOTALL)[1]
+    )
+    kind, packed = data["columns"]["location"]
+    assert kind == "d" and np.frombuffer(b64decode(packed), "<f8").tolist() == [0, 10000000000, 1, 10000000001]
+    with pytest.raises(ll.LayoutError, match=r"more than a page counts exactly \(2\^53\)"):
+        draw("(2,2):(100000000000000000000,1)", format="html")
+
+
 @pytest.mark.parametrize("width", [20, 40, 80, 120, 200])
 def test_text_is_as_wide_as_it_may_be(width: int) -> None:
     for what in (named("sP")(write_swizzle="none"), "S<3,3,3> o 0 o (8,64):(64,1)", "ldmatrix.x4"):
@@ -490,6 +634,11 @@ def test_a_legend_names_what_nobody_has() -> None:
         ({"colour": "k // 0"}, "'k // 0' is no column of this picture"),
         ({"only": "value<0"}, "nothing is left to draw: value<0 keeps no element"),
         ({"only": "value"}, "'value' is no condition"),
+        ({"rows": (500, 600)}, "nothing is left to draw: these rows and columns keep no element"),
+        ({"rows": (8, 8)}, "rows=(8, 8): from a number up to a larger one"),
+        ({"bits": 8}, "bits is of a bare layout: sP is a handoff"),
+        ({"tile": (4, 4)}, "tile is of a bare layout: sP is a handoff"),
+        ({"labels": "name"}, "labels='name': a memory's cells say their owner or their coordinate"),
         ({"panels": ("tile", "gmem")}, "there is no panel gmem: tile, memory, reader"),
         ({"palette": "rainbow"}, "there is no palette rainbow"),
         ({"format": "png"}, "there is no format png"),
@@ -520,6 +669,12 @@ def test_memory_before_the_first_byte_is_refused() -> None:
     draw("(4,2):(1,-4)", format="svg")
     with pytest.raises(ll.LayoutError, match="has the location -4"):
         draw("(4,2):(1,-4)", format="svg", bits=16)
+
+
+@pytest.mark.parametrize("bits", [0, -3, 7, 1000])
+def test_widths_that_no_element_has_are_refused(bits: int) -> None:
+    with pytest.raises(ll.LayoutError, match=f"bits={bits} is no element's width"):
+        draw("(4,2):(1,4)", format="svg", bits=bits)
 
 
 @pytest.mark.parametrize("bits", [4, 6, 8, 16, 32, 64])
@@ -602,6 +757,8 @@ def test_the_command_writes_what_the_suffix_says(tmp_path: Path, capsys: pytest.
         assert main(["draw", "sP", "--rows", "0:4", "--cols", "0:8", "-o", str(path)]) == 0
         assert path.read_text().startswith(start)
     assert capsys.readouterr().out == ""
+    assert main(["draw", "(2,3):(3,1)", "-o", str(tmp_path / "CAPITALS.SVG")]) == 0
+    assert (tmp_path / "CAPITALS.SVG").read_text().startswith("<svg")
     assert main(["draw", "(2,3):(3,1)"]) == 0
     assert capsys.readouterr().out.endswith("  1  3  4  5\n")
 
@@ -617,6 +774,12 @@ def test_the_command_writes_what_the_suffix_says(tmp_path: Path, capsys: pytest.
         (["no_such.py"], 2, "there is no file no_such.py"),
         (["sP", "sP"], 2, "several make a graph"),
         (["sP", "--rows", "8:0"], 2, "8:0"),
+        (["sP", "--element", ""], 2, "'' names no element"),
+        (["sP", "--element", "P[999,0]"], 2, "m ends at 127"),
+        (["sP", "--rows", "0:4", "-o", "x.gv"], 2, "--rows chooses of a tile's grid, and this draws a graph"),
+        (["sP", "--count-banks", "--element", "P[0,0]"], 2, "--count-banks chooses of a tile's grid"),
+        (["attention", "--rows", "0:4", "-o", "x.svg"], 2, "-o FILE.gv draws their graph"),
+        (["sP", "--format", "svg", "-o", "/dev/full"], 2, "cannot write /dev/full: No space left on device"),
         (["nope"], 2, "no handoff, kernel, file or layout is called nope"),
         (["sPP"], 2, "is called sPP, did you mean sP?"),
         (["(4,2):(1,4)", "-o", "/nonexistent/x.svg"], 2, "cannot write /nonexistent/x.svg: No such file or directory"),
@@ -651,17 +814,40 @@ def test_a_users_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "T0 V0" in capsys.readouterr().out
 
 
-def test_objects_draw_themselves_in_notebooks() -> None:
-    h = named("sP")(kv=64)
-    for thing in (ll.Layout((4, 2)), ll.parse("S<3,3,3> o 0 o (8,64):(64,1)"), ll.Swizzle(3, 3, 3)):
-        assert thing._repr_svg_().startswith("<svg")
-    for printed in ("tiled_copy", "tiled_mma_sm80", "copy_atom", "smem_tensor_stage"):
-        assert ll.parse((PRINTED / f"{printed}.txt").read_text())._repr_svg_().startswith("<svg")
-    assert repr_svg(h) is None  # three panels of 8192 cells: too large to read
-    P = ll.Tile("P", m=8, k=8, bits=16)
-    small = ll.Handoff(P, writer=ll.store("(8,8):(1,8)", ll.smem("(8,8):(8,1)", over=P), bits=16), reader="(8,8):(8,1)")
-    assert small._repr_svg_().startswith("<svg") and ll.verify(small)._repr_svg_().startswith("<svg")
+PAIR = ll.Tile("P", m=8, k=8, bits=16)
+SMALL = ll.Handoff(
+    PAIR, writer=ll.store("(8,8):(1,8)", ll.smem("(8,8):(8,1)", over=PAIR), bits=16), reader="(8,8):(8,1)"
+)
+
+
+@pytest.mark.parametrize(
+    "thing",
+    [
+        ll.Layout((4, 2)), ll.parse("S<3,3,3> o 0 o (8,64):(64,1)"), ll.Swizzle(3, 3, 3), SMALL, ll.verify(SMALL),
+        named("ldsm"), named("ldsm").cases()[0], SMALL.writer.owner, instruction("ldmatrix.x4"),
+        instruction("tcgen05.ld.32x32b.x8"), instruction("mma.sync.m16n8k16.f32.bf16"),
+        instruction("tcgen05.mma.m64n16"), AttentionConfig().tmem_buffers(),
+        *(ll.parse((PRINTED / f"{printed}.txt").read_text())
+          for printed in ("tiled_copy", "tiled_mma_sm80", "copy_atom", "smem_tensor_stage")),
+    ],
+    ids=lambda thing: type(thing).__name__,
+)  # fmt: skip
+def test_objects_draw_themselves_in_notebooks(thing: Any) -> None:
+    assert thing._repr_svg_().startswith("<svg")
+
+
+def test_a_notebook_shows_the_corner_of_what_is_large() -> None:
+    svg = named("sP")(kv=64)._repr_svg_()
+    assert set(read_svg(svg)) == {(m, k) for m in range(16) for k in range(32)}
+    assert "the first 16 rows and 32 columns" in svg and len(svg) < 100_000
     assert ll.parse("(4,?):(1,4)")._repr_svg_() is None
+    assert ll.Layout((1024, 1024))._repr_svg_() is None
+
+
+def test_an_owner_counts_its_threads_from_the_first_of_the_block() -> None:
+    owner = attention_handoffs(AttentionConfig())["oRescale"].writer.owner
+    cells = read_svg(draw(owner, format="svg", rows=(0, 4), cols=(0, 4)))
+    assert cells == {(m, n): [f"T{128 + m}", f"V{n}"] for m in range(4) for n in range(4)}
 
 
 def test_a_notebook_costs_nothing_until_it_draws() -> None:

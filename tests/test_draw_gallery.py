@@ -8,13 +8,17 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from layoutlab.catalogue import named
 from layoutlab.cli import main
-from layoutlab.draw import draw
+from layoutlab.draw import draw, picture_of, rendered
+from layoutlab.draw.picture import Arrow
 from tests.browser import opened
 
 ROOT = Path(__file__).parent.parent
@@ -98,7 +102,19 @@ for (const text of document.querySelectorAll("text")) if (!inPanel.has(text)) {
   add(text.textContent, box, m.e, m.f, null);
 }
 const size = document.documentElement.viewBox.baseVal;
-return [found, [size.x, size.y, size.x + size.width, size.y + size.height]];
+// Arrows and the frames of their cells: [half of the line's width, the points that it goes through].
+const lines = [];
+for (const path of document.querySelectorAll("path.a"))
+  lines.push([parseFloat(getComputedStyle(path).strokeWidth) / 2,
+    path.getAttribute("d").slice(1).split("L").map((p) => p.split(" ").map(Number)), true]);
+for (const rect of document.querySelectorAll("rect.f")) {
+  const { x, y, width, height } = rect.getBBox();
+  lines.push([parseFloat(getComputedStyle(rect).strokeWidth) / 2,
+    [[x, y], [x + width, y], [x + width, y + height], [x, y + height], [x, y]], false]);
+}
+const head = document.querySelector("marker");
+return [found, [size.x, size.y, size.x + size.width, size.y + size.height], lines,
+  head ? [head.markerWidth.baseVal.value, head.markerHeight.baseVal.value / 2] : [0, 0]];
 """
 
 SLACK = 0.6  # px: a letter's box is a little larger than its ink
@@ -106,8 +122,11 @@ SLACK = 0.6  # px: a letter's box is a little larger than its ink
 
 def faults(browser: Any, path: Path) -> tuple[int, list[str]]:
     """How many texts there are, and which of them overlap, leave their cell or leave the sheet."""
-    texts, sheet = opened(browser, path).execute_script(MEASURE)
-    bad = []
+    texts, sheet, lines, head = opened(browser, path).execute_script(MEASURE)
+    bad = [
+        f"an arrow covers {text!r}" for box in strokes(lines, head) for text, *where, _ in texts if overlap(box, where)
+    ]
+    bad += [f"an arrow leaves the sheet: {box}" for box in strokes(lines, head) if not inside(box, sheet)]
     for text, *box, cell in texts:
         for where, limits in (("its cell", cell), ("the sheet", sheet)):
             if limits and not inside(box, limits):
@@ -122,6 +141,23 @@ def faults(browser: Any, path: Path) -> tuple[int, list[str]]:
         for i, a in enumerate(near):
             bad += [f"{a[0]!r} overlaps {b[0]!r}" for b in near[i + 1 :] if overlap(a[1:5], b[1:5])]
     return len(texts), bad
+
+
+def strokes(lines: list[Any], head: list[float]) -> list[list[float]]:
+    """What the lines cover, a rectangle for each of their straight parts and one for each arrow's head."""
+    boxes = []
+    for half, points, pointed in lines:
+        for (x1, y1), (x2, y2) in pairwise(points):
+            assert x1 == x2 or y1 == y2, "a line goes askew"
+            boxes.append([min(x1, x2) - half, min(y1, y2) - half, max(x1, x2) + half, max(y1, y2) + half])
+        if pointed:
+            (x1, y1), (x2, y2) = points[-2:]
+            long, wide = head
+            dx, dy = (x2 > x1) - (x2 < x1), (y2 > y1) - (y2 < y1)
+            x, y = x2 - dx * long, y2 - dy * long
+            side_x, side_y = wide * (dx == 0), wide * (dy == 0)
+            boxes.append([min(x, x2) - side_x, min(y, y2) - side_y, max(x, x2) + side_x, max(y, y2) + side_y])
+    return boxes
 
 
 def inside(box: list[float], limits: list[float]) -> bool:
@@ -166,12 +202,53 @@ def test_other_pictures_keep_their_text_in_place(browser: Any, tmp_path: Path, w
     assert bad == []
 
 
+WRONG = [
+    ("sP", {"write_swizzle": "none"}, {"rows": (0, 4), "cols": (0, 32)}),
+    ("sP", {"write_swizzle": "elements"}, {"rows": (0, 16), "cols": (0, 16)}),
+    ("sP", {"k_order": "021"}, {"rows": (0, 3)}),
+    ("sP", {"write_swizzle": "none"}, {"rows": (1, 2), "cols": (0, 9), "panels": ("memory",)}),
+    ("sP", {"write_swizzle": "none"}, {"rows": (1, 3), "panels": ("memory", "reader")}),
+    ("sP", {"store": "composition_raw"}, {"rows": (0, 4)}),
+    ("sP90", {"write_swizzle": "none"}, {"rows": (0, 8)}),
+    ("sV", {"tma_swizzle": "64"}, {"cols": (0, 16)}),
+    ("tP", {"p_offset": 8, "read_offset": 0}, {"rows": (0, 4), "cols": (0, 16)}),
+    ("tP", {"p_offset": 8, "read_offset": 0}, {"rows": (0, 40), "cols": (0, 8)}),
+    ("epilogue", {"store_as": "16x256b.x2"}, {"rows": (0, 8), "cols": (0, 32)}),
+    ("rs_reuse", {"dtype": "e4m3"}, {"rows": (0, 16)}),
+]
+
+
+@pytest.mark.parametrize(("name", "settings", "choice"), WRONG)
+def test_arrows_cover_no_text(browser: Any, tmp_path: Path, name: str, settings: Any, choice: Any) -> None:
+    path = tmp_path / "wrong.svg"
+    draw(named(name)(**settings), path, **choice)
+    assert 'class="a' in path.read_text()
+    count, bad = faults(browser, path)
+    assert count > 5
+    assert bad == []
+
+
+@pytest.mark.parametrize("text", ["(4,8):(8,1)", "(12,12):(12,1)"])
+def test_arrows_between_any_two_cells_cover_no_text(browser: Any, tmp_path: Path, text: str) -> None:
+    picture = picture_of(text)
+    cells = picture.panels[0].cells
+    for number, (start, end) in enumerate(
+        [(0, 1), (1, 0), (0, 9), (9, 0), (0, 31), (31, 0), (3, 27), (27, 3), (8, 16)]
+    ):
+        path = tmp_path / f"{number}.svg"
+        path.write_text(rendered(replace(picture, arrows=(Arrow("tile", start, "tile", end, "a way"),)), "svg"))
+        assert max(start, end) < len(cells)
+        assert faults(browser, path)[1] == []
+
+
 @pytest.mark.parametrize(
     ("name", "change"),
     [
         ("sp_refuted.svg", ("{font:8px", "{font:11px")),
         ("ldmatrix.svg", ("{font:8px", "{font:11px")),
         ("sp_swizzled.svg", (">k8<", ">k88888<")),
+        ("sp_refuted.svg", ('class="a" d="', 'class="a" d="M35 219L675 219"/><path class="a" d="')),
+        ("sp_refuted.svg", (".a{stroke:#960000;stroke-width:2;", ".a{stroke:#960000;stroke-width:9;")),
         ("tmem_load_16x256b.svg", ("tcgen05.ld.16x256b.x1</text>", f"{'tcgen05.ld.' * 20}</text>")),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -13,8 +14,8 @@ from layoutlab.catalogue import named
 from layoutlab.cli import main
 from layoutlab.draw import graph
 from layoutlab.draw.graph import graph_of, pure_program, render
-from layoutlab.draw.journey import journey, journey_graph, journey_text
-from layoutlab.kernels.attention_config import AttentionConfig
+from layoutlab.draw.journey import journey, journey_graph, journey_text, stops_of
+from layoutlab.kernels.attention_config import AttentionConfig, Fault
 from layoutlab.kernels.attention_handoffs import attention_handoffs
 from layoutlab.kernels.attention_way import attention_way
 
@@ -143,7 +144,7 @@ def test_an_element_of_sp(m: int, k: int) -> None:
 def test_a_wrong_element_says_where_it_is_read() -> None:
     stops = journey([named("sP")(write_swizzle="none")], "P[1,0]")
     assert not stops[0].places[0].right
-    text = journey_text(stops, "P[1,0]")
+    text = journey_text(stops, "P[1,0]", width=200)
     assert "sP byte 128, bank 0 → the PV MMA, operand A, step 0, which READS AT sP byte 144, bank 4" in text
     assert "READS AT sP byte 144" in journey_graph(stops, "P[1,0]")
 
@@ -166,7 +167,7 @@ def test_an_element_passes_through_the_rows_that_it_is_made_of() -> None:
 def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
     """The lines that the command says of an element's way through the attention kernel."""
     settings = [word for setting in arguments[1:] for word in ("--set", setting)]
-    assert main(["draw", "attention", "--element", arguments[0], *settings]) == 0
+    assert main(["draw", "attention", "--element", arguments[0], "--width", "400", *settings]) == 0
     return [line.strip() for line in capsys.readouterr().out.splitlines()]
 
 
@@ -192,6 +193,16 @@ def test_an_element_of_o_through_the_attention_kernel(capsys: pytest.CaptureFixt
     assert f"T133 V17 of warp 4 → sO byte {swizzled(5 * 128 + 34)}, bank" in text
     assert lines[-1].endswith("O[0,5,0,17] in global memory, byte 1314 → the caller")
     assert f"sP byte {swizzled(5 * 128 + 34)}, bank" in "\n".join(told(capsys, "P[5,17]", "p=smem"))
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 120])
+def test_a_journey_is_as_wide_as_it_may_be(width: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["draw", "attention", "--element", "O[0,133,2,17]", "--width", str(width),
+                 "--set", "seq=300", "--set", "heads=4"]) == 0  # fmt: skip
+    lines = capsys.readouterr().out.splitlines()
+    assert width * 0.7 < max(map(len, lines)) <= width
+    whole = " ".join(" ".join(lines).split())
+    assert "(m=5, n=17) the PV MMA, D → lane 5 column 273 → correction threads, T133 V17 of warp 4" in whole
 
 
 def bytes_of(shape: tuple[int, ...], index: tuple[int, ...]) -> int:
@@ -248,6 +259,26 @@ def test_settings_of_the_kernel_say_where_an_element_goes(
     element: str, settings: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert said in "\n".join(told(capsys, element, *settings))
+
+
+@pytest.mark.parametrize("fault", [f for f in get_args(Fault) if f not in ("none", "early_release")])
+def test_every_planted_fault_of_places_is_refuted_at_its_handoff(fault: str) -> None:
+    where = {"q": "sQ", "k": "sK", "v": "sV", "o": "epilogue", "p": "tP", "rescale": "oRescale", "epilogue": "epilogue"}
+    name = "store" if fault == "o_heads_first" else where[fault.partition("_")[0]]
+    way = attention_way(("O", (1, 133, 1, 17)), {"fault": fault, "seq": "256", "heads": "2", "batch": "2"})
+    stops = stops_of(way.legs, way.fixed)
+    refuted = [leg.buffer or leg.handoff.writer.storage.name for leg, stop in zip(way.legs, stops, strict=True)
+               if stop.verdict == "refuted"]  # fmt: skip
+    assert refuted == [{"oRescale": "tO", "epilogue": "sO", "store": "gO"}.get(name, name)]
+
+
+def test_a_kernel_that_exchanges_heads_and_rows_writes_elsewhere() -> None:
+    settings = {"fault": "o_heads_first", "seq": "256", "heads": "2", "batch": "2"}
+    way = attention_way(("O", (1, 133, 1, 17)), settings)
+    (place,) = stops_of(way.legs, way.fixed)[-1].places
+    assert place.written == f"gO in global memory, byte {bytes_of((2, 2, 256, 128), (1, 1, 133, 17))}"
+    assert place.read == f"O[1,133,1,17] in global memory, byte {bytes_of((2, 256, 2, 128), (1, 133, 1, 17))}"
+    assert not place.right
 
 
 @pytest.mark.parametrize(
@@ -317,7 +348,7 @@ def test_journeys_that_there_are_not(element: str, message: str) -> None:
 
 
 def test_the_command_tells_a_journey(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["draw", "sP", "--element", "P[5,17]"]) == 0
+    assert main(["draw", "sP", "--element", "P[5,17]", "--width", "200"]) == 0
     assert "T5 V17 of warp 0 → sP byte 754, bank 28 → the PV MMA, operand A, step 1" in capsys.readouterr().out
     assert main(["draw", "sP", "--element", "P[5,17]", "-o", str(tmp_path / "way.svg")]) == 0
     assert "byte 754" in (tmp_path / "way.svg").read_text()

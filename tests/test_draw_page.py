@@ -233,18 +233,46 @@ def test_a_wrong_element_is_marked_in_its_corner(browser: Any, page: Path) -> No
     assert right != wrong
 
 
+ARROWS = """
+const [box, view] = ["page", "view-memory"].map((id) => document.getElementById(id).getBoundingClientRect());
+const ways = [...document.querySelectorAll("#arrows > path")].map((path) => {
+  const n = path.getTotalLength(), points = [];
+  for (let i = 0; i <= n; i += 2) points.push(path.getPointAtLength(Math.min(i, n)));
+  points.push(path.getPointAtLength(n));
+  return [path.hasAttribute("stroke-dasharray"), parseFloat(path.getAttribute("stroke-width")) / 2,
+          points.map((p) => [p.x + box.x, p.y + box.y])];
+});
+const frames = [...document.querySelectorAll("#arrows > rect")].map((rect) => {
+  const { x, y, width, height } = rect.getBoundingClientRect();
+  return [x, y, width, height];
+});
+return [ways, frames, [view.x, view.y, view.right, view.bottom]];
+"""
+
+
 def test_the_arrow_goes_from_byte_128_to_byte_144(browser: Any, page: Path) -> None:
+    """Its ends are the edge and the corner of two framed cells, and between them it keeps to the lines."""
     p = Page(browser, page)
     browser.execute_script("arguments[0].scrollIntoView()", p.view("memory"))
-    x1, y1, x2, y2 = browser.execute_script(
-        """const path = [...document.querySelectorAll("#arrows > path")].find(p => !p.hasAttribute("stroke-dasharray"));
-        const box = document.getElementById("page").getBoundingClientRect(), n = path.getTotalLength();
-        const [a, b] = [path.getPointAtLength(0), path.getPointAtLength(n)];
-        return [a.x + box.x, a.y + box.y, b.x + box.x, b.y + box.y];"""
-    )
-    for (row, col), x, y in (((1, 0), x1, y1), ((1, 8), x2, y2)):
-        at = browser.execute_script("return window.layoutlab.centre('memory', ...arguments)", row, col)
-        assert at == pytest.approx([x, y], abs=1.5)
+    ways, frames, view = browser.execute_script(ARROWS)
+    (text_wide, text_tall), (wide, tall) = browser.execute_script("return window.layoutlab.fits('memory')")
+    ((half, points),) = [(half, points) for thin, half, points in ways if not thin]
+    cells = [browser.execute_script("return window.layoutlab.centre('memory', ...arguments)", 1, col) for col in (0, 8)]
+    (x1, y1), (x2, y2) = cells
+    assert points[0] == pytest.approx([x1, y1 + tall / 2], abs=0.6)
+    assert points[-1] == pytest.approx([x2 - wide / 2, y2 + tall / 2], abs=0.6)
+    for x, y in cells:
+        assert any([a + c / 2, b + d / 2] == pytest.approx([x, y], abs=1) for a, b, c, d in frames)
+    checked = 0
+    for _, half, points in ways:
+        for x, y in points:
+            if not (view[0] < x < view[2] and view[1] < y < view[3]):
+                continue
+            across, down = (x - x1) % wide, (y - y1) % tall  # from the middle of the cell before it
+            apart = min(across, wide - across), min(down, tall - down)
+            assert apart[0] - half >= text_wide / 2 - 1 or apart[1] - half >= text_tall / 2 - 1, (x, y)
+            checked += 1
+    assert checked > 100
 
 
 @pytest.mark.parametrize("zoom", ["0.6", "1", "1.75"])

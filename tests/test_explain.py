@@ -64,15 +64,41 @@ def test_both_sides_of_a_universal_copy_are_the_dsls() -> None:
 
 
 def test_cpp_says_which_side_the_dsl_does_not() -> None:
+    """Of an instruction of the tables the side is known; the text alone does not tell it."""
     copy = parse(printed("tiled_copy_ldmatrix"))
-    assert reference_side(copy) is None
-    with pytest.raises(LayoutError, match="does not say for which side"):
-        side_tv(copy, copy.atom.src)
+    assert reference_side(copy) == copy.atom.dst
     atom = CopyAtom(copy.atom.thr, copy.atom.src, copy.atom.dst, copy.atom.dst, "16b")
     known = TiledCopy(copy.tiler, copy.tv, atom)
-    assert functionally_equal(side_tv(known, known.atom.dst), known.tv)
+    for side in (copy.atom.src, copy.atom.dst):
+        assert functionally_equal(side_tv(known, side), side_tv(copy, side))
     # ldmatrix x4: lane 1 addresses row 1 of the first matrix, of which T4 V0 gets the first element.
     assert side_tv(known, known.atom.src)(1, 0) == known.tv(4, 0)
+    nobodys = CopyAtom(atom.thr, Layout((32, 8), (1, 32)), atom.dst, None, "f16")
+    with pytest.raises(LayoutError, match="does not say for which side"):
+        side_tv(TiledCopy(copy.tiler, copy.tv, nobodys), atom.src)
+
+
+NAMED = {
+    "tiled_copy": "these are the layouts of a load or store of 128 bits and of cp.async",
+    "tiled_copy_ldmatrix": "these are the layouts of ldmatrix.m8n8.x4",
+    "tiled_copy_tmem_load_16x256b": "these are the layouts of tcgen05.ld.16x256b.x4",
+    "tiled_copy_tmem_store": "these are the layouts of tcgen05.st.32x32b.x16",
+    "copy_atom_tmem_load": "these are the layouts of tcgen05.ld.32x32b.x32",
+    "tiled_mma_sm80": "these are the layouts of mma.sync.m16n8k16.f16.f16.f16.f16 and of mma.sync.m16n8k16.f32.f16.f16",
+    "tiled_mma_sm100_two_cta": "these are the layouts of tcgen05.mma.cta_group::2 of 16-bit elements",
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_the_instruction_is_recognised(name: str) -> None:
+    assert NAMED[name] in said(parse(printed(name)))
+
+
+def test_an_instruction_that_does_not_exist_is_not_named() -> None:
+    changed = printed("tiled_copy_ldmatrix").replace("(32,(2,4)):(2,(1,64))", "(32,(2,4)):(2,(64,1))")
+    assert "no ldmatrix, stmatrix, tcgen05.ld, st or cp has these layouts" in said(parse(changed))
+    changed = printed("tiled_mma_sm80").replace("((32,1),(16,8,128))", "((32,1),(16,128,8))")
+    assert "no mma.sync, wgmma or tcgen05.mma of the tables has these layouts" in said(parse(changed))
 
 
 def test_a_bulk_copy_is_no_threads_own_vector() -> None:

@@ -205,3 +205,18 @@ def test_conflicts_are_counted_as_the_device_counted_them() -> None:
         h = ll.Handoff(P, writer=ll.store("(32,32):(1,32)", s, bits=32), reader="(32,32):(32,1)")
         with pytest.raises(ll.Refuted, match=f"takes {count} wavefronts, 1 is the least"):
             ll.assert_conflict_free(h)
+
+
+def test_stmatrix_is_counted_by_its_rows() -> None:
+    """An H200 counted 256 wavefronts for the 64 stmatrix.x4 of sP90, four each; rows 128 bytes apart take all banks."""
+    from layoutlab.catalogue import sP90
+    from layoutlab.handoff import Tile, smem, stmatrix, tcgen05_ld
+    from layoutlab.handoff.verdict import Refuted
+
+    ll.assert_conflict_free(sP90(store="stmatrix"))
+    C = Tile("C", m=128, n=64, bits=16)
+    owner = tcgen05_ld("16x256b.x8").over(C)
+    rows = "((16,2,4),(4,2)):((1,1024,32),(2048,16))"
+    ll.assert_conflict_free(stmatrix(owner, smem("S<3,4,3> o 0 o (128,64):(64,1)", over=C), rows=rows))
+    with pytest.raises(Refuted, match=r"stmatrix\.x4 0 takes 32 wavefronts, 4 is the least"):
+        ll.assert_conflict_free(stmatrix(owner, smem("(128,64):(64,1)", over=C), rows=rows))

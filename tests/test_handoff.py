@@ -92,10 +92,11 @@ def test_json(my_layouts: Path) -> None:
     )
     found = json.loads(out)
     assert status == 1
-    keys = "schema version dsl_version handoff params verdict claims seconds trace trace_seconds"
+    keys = "schema version dsl_version handoff params verdict claims explanation cures seconds trace trace_seconds"
     assert found.keys() == set(keys.split())
     assert (found["schema"], found["handoff"], found["verdict"], found["trace"]) == (1, "p_tile", "refuted", None)
     assert found["params"] == {"kv": 128, "swizzle": ""}
+    assert found["cures"] == [{"swizzle": "S<3,4,3> o 0 o "}] and "S<3,4,3>" in found["explanation"][-1]
     assert [claim["name"] for claim in found["claims"]] == ["covered", "placed", "exclusive", "inside", "legal"]
     placed = found["claims"][1]
     assert placed == {
@@ -389,6 +390,7 @@ def test_a_forgotten_offset_in_tensor_memory_reads_another_buffer() -> None:
     assert verdict.explanation == (
         "an offset: everything is written 32 columns too high",
         "the MMA reads columns 0 to 31: these are S's columns, not P's (32 to 95)",
+        "any of these cures it: the MMA reads from column 32 on, not 0; P is written from column 0 on, not 32",
     )
 
 

@@ -26,6 +26,7 @@ LAYERS = [
     "atoms",
     "tv",  # below the tables, of whose instructions it makes copy and MMA atoms
     "handoff",
+    "theorems",
     "derive",
     "draw",
     "ptx",
@@ -115,7 +116,7 @@ def test_a_planted_violation_is_seen(module: str, source: str) -> None:
     assert len(violations({module: (source, False)})) == 1
 
 
-HEAVY = ("numpy", "sympy", "cutlass", "matplotlib", "torch", "graphviz", "llvmlite")
+HEAVY = ("numpy", "sympy", "cutlass", "matplotlib", "torch", "graphviz", "llvmlite", "z3")
 
 
 def test_importing_the_package_is_light() -> None:

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from ptx_programs import HEADER, kernel, lanes
 
+from layoutlab.ptx.isa.absent import NOT_EMULATED
 from layoutlab.ptx.machine import Deadlock
 from layoutlab.ptx.parse import PtxError, parse_module
 from layoutlab.ptx.registry import declared
@@ -46,13 +49,40 @@ def out_words(body, count=32, block=32, grid=1, shared=2048, **options):
         ("  mov.b32 %r1, %nosuch;", "unknown register %nosuch"),
         ("  mov.b32 %r1, nosuch;", "unknown name 'nosuch'"),
         ("  .blob 3;", "unknown directive"),
-        ("  tcgen05.cp.cta_group::2.128x256b [%r1], %rd1;", "cta_group::2 is not emulated yet"),
         ("  call.uni (%r1), helper, (%r2);", "device functions are not emulated yet"),
     ],
 )
 def test_the_unknown_stops_with_its_line(body, message):
     with pytest.raises(PtxError, match=message.replace("(", r"\(")):
         run(kernel([], body, "  .reg .b64 %rd9; .reg .b32 %r9;\n"))
+
+
+@pytest.mark.parametrize(
+    "opcode",
+    [
+        "tcgen05.mma.sp.cta_group::1.kind::f16", "tcgen05.mma.ws.cta_group::1.kind::f16",
+        "tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale.scale_vec::1X", "tcgen05.cp.cta_group::1.128x256b",
+        "tcgen05.shift.cta_group::1.down", "wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16",
+        "mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32", "wmma.load.a.sync.aligned.m16n16k16.row.f16",
+        "mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0",
+        "cp.async.bulk.tensor.4d.shared::cta.global.im2col.mbarrier::complete_tx::bytes",
+        "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.add.u32",
+        "red.async.relaxed.cluster.global.add.u32", "multimem.ld_reduce.global.add.f32", "alloca.u64",
+        "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128",
+        "tensormap.replace.tile.global_address.global.b1024.b64", "tex.2d.v4.f32.f32", "vadd.s32.s32.s32",
+        "ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8", "tcgen05.ld.red.sync.aligned.32x32b.x2.min.f32",
+    ],
+)  # fmt: skip
+def test_what_is_not_emulated_says_so(opcode):
+    """Each names its line, the opcode and what is missing."""
+    with pytest.raises(PtxError, match=rf"^PTX line 7: {re.escape(opcode)}: .* is not emulated yet$"):
+        run(kernel([], f"  {opcode} %r1, %r2;"))
+
+
+def test_every_absent_instruction_is_tested():
+    (mark,) = test_what_is_not_emulated_says_so.pytestmark
+    reached = {pattern for pattern in NOT_EMULATED for opcode in mark.args[1] if re.match(pattern, opcode)}
+    assert reached == set(NOT_EMULATED)
 
 
 def test_scopes_have_their_own_labels_and_registers():
@@ -275,6 +305,24 @@ def test_a_wait_that_nobody_ends_says_so():
     with pytest.raises(Deadlock) as caught:
         out_words(body, block=64)
     assert "1 of 65 arrivals" in str(caught.value) and "CTA 0 warp 0, CTA 0 warp 1" in str(caught.value)
+
+
+def test_an_mbarrier_is_initialised_once():
+    """By one thread; and again only after an mbarrier.inval."""
+    head = "  mov.u32 %r3, %tid.x; mov.u32 %r4, smem; setp.ne.u32 %p1, %r3, 0;\n"
+    init, inval = "mbarrier.init.shared.b64 [%r4], 1;", "mbarrier.inval.shared.b64 [%r4];"
+    end = "\nEND: mov.u32 %r9, 0;\n"
+    assert not out_words(head + f"  @%p1 bra END;\n  {init} {inval} {init}" + end)[1].warnings
+    for body in (f"  {init}", f"  @%p1 bra END;\n  {init} {init}"):
+        (warning,) = out_words(head + body + end)[1].warnings
+        assert "mbarrier.init of shared byte 1024 of CTA 0, where the mbarrier of PTX line" in str(warning)
+
+
+def test_registers_that_nothing_writes():
+    (warning,) = out_words("  add.u32 %r9, %r5, 1;\n")[1].warnings
+    assert "add.u32 reads %r5, which no instruction writes" in str(warning)
+    (warning,) = out_words("  mov.u32 %r9, 1; @%p3 mov.u32 %r9, 2;\n")[1].warnings
+    assert "reads %p3" in str(warning)
 
 
 @pytest.mark.parametrize(

@@ -12,14 +12,17 @@ import sys
 
 import numpy as np
 import pytest
+import test_ptx_clusters as clusters
 import test_ptx_silicon as silicon
 import test_ptx_tcgen05 as tensor
+import test_ptx_tf32 as tf32
 
 import layoutlab.ptx.isa  # noqa: F401
 from layoutlab.ptx import rules
 from layoutlab.ptx.asynchronous import AsyncUnits, Mbarrier
-from layoutlab.ptx.isa import convert, tcgen05
+from layoutlab.ptx.isa import convert, copy, tcgen05
 from layoutlab.ptx.parse import PtxError
+from layoutlab.ptx.state import Wave
 
 
 def clear_caches():
@@ -112,9 +115,24 @@ def conversions_hold():
     return True
 
 
+def rounding_holds():
+    return all(tf32.arrived(element).tolist() == tf32.RECORD["arrived"][element] for element in ("f32", "tf32"))
+
+
+def pairs_hold():
+    for m in (128, 256):
+        out, product, _ = clusters.pair_product(m, 32)
+        if not equal(out.view(np.float32)[..., : m * 32 // 256], clusters.pair_lanes(product, m, 32)):
+            return False
+    return all(
+        equal(clusters.replayed(name)[0], np.broadcast_to(clusters.stated()[name], (4, 32)))
+        for name in ("multicast", "send", "arrive")
+    )
+
+
 CHECKS = [
     descriptors_hold, mma_holds, matrices_hold, loads_hold, tensor_memory_holds, accumulation_holds, waits_hold,
-    conversions_hold, tma_holds, products_hold, wgmma_holds,
+    conversions_hold, rounding_holds, pairs_hold, tma_holds, products_hold, wgmma_holds,
 ]  # fmt: skip
 
 
@@ -194,6 +212,14 @@ FLIPS = {
     "M = 128 rows reversed": (
         rules, "accumulator_lane", lambda row, m: 127 - row if m == 128 else right["accumulator_lane"](row, m)
     ),
+    "a pair's columns in order": (
+        rules, "paired_accumulator_place", lambda row, column, n: (row + 0 * column, column + 0 * row)
+    ),
+    "a pair's columns alternate": (
+        rules, "paired_accumulator_place", lambda row, column, n: (row + 64 * (column % 2), column // 2 + 0 * row)
+    ),
+    "multicast to the issuing CTA alone": (copy, "cluster_members", lambda wave, cta, chosen, ins: [cta]),
+    "cluster windows all of rank 0": (Wave, "locate", lambda self, cta, at, opcode: (cta, at & 0xFFFFFF)),
     "TMEM halves in the other order": (
         rules, "tmem_operand_word", lambda k, bits: (k // (32 // bits), 32 - bits - (k % (32 // bits)) * bits)
     ),
@@ -223,6 +249,8 @@ FLIPS = {
     "input scale multiplies": (rules, "accumulate", lambda old, new, on, scale: right["accumulate"](old, new, on, -scale)),
     "TMA counts only bytes inside": (rules, "transaction_bytes", lambda box, inside: inside),
     "swizzled box rows packed": (rules, "box_row_pitch", lambda row, width: row),
+    "tf32 unrounded": (rules, "tf32_rounded", lambda words: words),
+    "tf32 truncated": (rules, "tf32_rounded", lambda words: words & np.uint32(0xFFFFE000)),
     "TMA stores exact bytes": (rules, "stored_row_bytes", lambda inside, row: inside),
     "ldmatrix column pairs": (rules, "fragment_8x8", lambda t, v: (t % 8 + 0 * v, 2 * (t // 8) + v)),
     "accumulator fragment rows": (

@@ -136,7 +136,8 @@ def read_columns(columns, first=0):
     return body
 
 
-def program(body):
+def program(body, free=True):
+    body += "\n  bar.sync 0; @%p2 bra FREED; tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r11, 512;\nFREED:" * free
     text = kernel([("image", "u64"), ("a", "u64"), ("b", "u64"), ("out", "u64")], PROLOGUE + body)
     return text.replace(".entry", ".extern .shared .align 1024 .b8 smem[];\n.entry", 1)
 
@@ -246,8 +247,18 @@ def test_reading_the_accumulator_before_the_commit_is_seen():
     fields = [descriptor(at, 128, (16, 1024)) for at in (A_AT, B_AT)]
     arguments = dict(block=(128, 1, 1), shared_bytes=IMAGE + 64)
     assert not run(program(body), image, *fields, out, schedule="eager", **arguments).warnings
-    report = run(program(body), image, *fields, out, schedule="lazy", **arguments)
-    assert {w.kind for w in report.warnings} == {"unwritten tmem"} and (out == 0xFFFFFFFF).all()
+    report = run(program(body, free=False), image, *fields, out, schedule="lazy", **arguments)
+    assert {w.kind for w in report.warnings} == {"unwritten tmem", "tmem not freed"} and (out == 0xFFFFFFFF).all()
+    with pytest.raises(PtxError, match="column 0, which is not allocated"):
+        run(program(body), image, *fields, out, schedule="lazy", **arguments)
+
+
+def test_memory_that_is_never_freed_is_named():
+    image, out = np.zeros(IMAGE, np.uint8), np.zeros(128, np.uint32)
+    arguments = dict(block=(128, 1, 1), shared_bytes=IMAGE + 64)
+    assert not run(program(""), image, 0, 0, out, **arguments).warnings
+    (warning,) = run(program("", free=False), image, 0, 0, out, **arguments).warnings
+    assert "tcgen05.alloc" not in str(warning) and "TMEM from column 0 of CTA 0 is never deallocated" in str(warning)
 
 
 # -- A from TMEM --------------------------------------------------------------------------------------------------------
@@ -382,7 +393,7 @@ def tmem_body(text):
          "  tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r40}, [%r14];", "column 0, which is not allocated"),
         ("  @!%p2 tcgen05.dealloc.cta_group::1.sync.aligned.b32 32, 512;", "which no alloc returned"),
         ("  tcgen05.mma.cta_group::1.kind::f16 [%r11], %rd2, %rd2, 0, %p2;", "bits 46-48, not 1"),
-        ("  tcgen05.mma.cta_group::2.kind::f16 [%r11], %rd2, %rd2, 0, %p2;", "cta_group::2 is not emulated yet"),
+        ("  tcgen05.mma.cta_group::2.kind::f16 [%r11], %rd2, %rd2, 0, %p2;", "in a cluster of 1 CTAs, which are no pairs"),
     ],
 )  # fmt: skip
 def test_misuse(text, message):

@@ -7,6 +7,7 @@ import ctypes
 import io
 from functools import cache
 
+import joblib
 import ml_dtypes
 import numpy as np
 import pytest
@@ -229,6 +230,14 @@ def test_processes_share_the_ctas():
     together, two, done = squares(2)
     assert np.array_equal(alone, np.arange(alone.size, dtype=np.uint32) ** 2) and np.array_equal(alone, together)
     assert one.instructions == two.instructions and done[-1] == 24 and done == sorted(done)
+
+
+@pytest.mark.parametrize("backend", ["loky", "threading", "multiprocessing"])
+def test_every_backend_of_joblib_shares_them(backend):
+    """`tests/strangers/dask_backend.py` does the same on a dask cluster."""
+    with joblib.parallel_config(backend=backend):
+        x, report, done = squares(2)
+    assert np.array_equal(x, np.arange(x.size, dtype=np.uint32) ** 2) and done[-1] == 24 and not report.warnings
 
 
 def test_progress_counts_ctas():

@@ -101,8 +101,49 @@ def test_a_sub_tile_that_does_not_divide_covers_the_next_tiles_columns(n: int) -
     end = -(-n // 32) * 32
     assert verdict["inside"].witness.message == f"T0 V{n} (m=0, n={n}) lies outside of the tile: n ends at {n - 1}"
     assert verdict["legal"].witness.message == (
-        f"tcgen05.ld.32x32b.x32 over {n} columns spans {end}: x16 divides them, {n // 16} steps"
+        f"sub-tiles of 32 columns over {n} span {end}: 16 divides both, {n // 16} of them"
     )
+
+
+@pytest.mark.parametrize(("n", "width", "fits"), [(64, 48, 16), (96, 64, 32), (128, 96, 32), (256, 160, 32)])
+def test_a_sub_tile_whose_load_divides_the_tile_has_to_divide_it_too(n: int, width: int, fits: int) -> None:
+    """48 columns by x16 loads over 64: no load reaches past the tile's end where sub-tiles do."""
+    verdict = ll.verify(epilogue(n=n, epi_n=width))
+    assert refuted(verdict) == ["inside", "legal"]
+    assert verdict["inside"].witness.message == f"T0 V{n} (m=0, n={n}) lies outside of the tile: n ends at {n - 1}"
+    span = -(-n // width) * width
+    assert verdict["legal"].witness.message == (
+        f"sub-tiles of {width} columns over {n} span {span}: {fits} divides both, {n // fits} of them"
+    )
+    assert ll.verify(epilogue(n=n, epi_n=fits)).proved
+
+
+@pytest.mark.parametrize(
+    ("load", "width", "spans"),
+    [
+        ("32x32b.x64", 32, "spans 64: x32 divides them, 1 step"),
+        ("32x32b.x32", 48, "spans 64: x16 divides them, 3 steps"),
+        ("32x32b.x32", 16, "spans 32: x16 divides them, 1 step"),
+    ],
+)
+def test_a_load_that_is_wider_than_its_sub_tile(load: str, width: int, spans: str) -> None:
+    """It divides the whole tile of 192 columns, and every sub-tile's partition spans more than the sub-tile."""
+    verdict = ll.verify(epilogue(n=192, epi_n=width, load=load))
+    assert refuted(verdict) == ["legal"]
+    message = f"a sub-tile's load: tcgen05.ld.{load} over {width} columns {spans}"
+    assert verdict["legal"].witness.message == message
+
+
+def test_sub_tiles_without_whole_swizzle_rows_are_refused() -> None:
+    with pytest.raises(ll.LayoutError, match=r"24 columns of 16 bits has rows of 48 bytes, .* 16 columns have"):
+        epilogue(epi_n=24)
+    with pytest.raises(ll.LayoutError, match=r"8 columns of 16 bits has rows of 16 bytes, .* 16 columns have"):
+        epilogue(epi_n=8)
+    assert ll.verify(epilogue(epi_n=8, dtype="f32", bits=128)).proved
+    with pytest.raises(
+        ll.LayoutError, match=r"store_as=32x32b.x32 takes 128 values .* leaves 112: 32 columns at a time"
+    ):
+        epilogue(n=112, store_as="32x32b.x32")
 
 
 def test_sub_tiles_of_64_as_the_attention_kernel_has_them() -> None:

@@ -91,7 +91,9 @@ def test_a_forgotten_read_offset() -> None:
     assert verdict.explanation == (
         "an offset: everything is written 32 columns too high",
         "the MMA reads columns 0 to 31: these are S's and the row statistics' columns, not P's (32 to 95)",
+        "what would be right: the MMA reads from column 32 on, not 0",
     )
+    assert verdict.sets == ({"read_offset": 32},)
 
 
 @pytest.mark.parametrize(("slot", "first"), [(0, 0), (1, 128)])
@@ -104,7 +106,10 @@ def test_a_forgotten_element_factor(slot: int, first: int) -> None:
         "typed pointer counts elements, 2 to a column",
         f"the MMA reads columns {first + 16} to {first + 31}: these are S's columns, not P's ({first + 32} to "
         f"{first + 95})",
+        f"any of these cures it: the MMA reads from column {first + 32} on, not {first + 16}; P is written from column "
+        f"{first + 16} on, not {first + 32}",
     )
+    assert verdict.sets == ({"read_unit": "columns"},)
 
 
 def test_a_forgotten_element_factor_of_fp8() -> None:

@@ -202,7 +202,8 @@ def test_refusals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["trace", f"{tmp_path / 'x.py'}:f"]) == 3 and "ended with ValueError" in capsys.readouterr().out
 
 
-WHOLE, HALF, OTHER_HALF = "((8,16),8):((128,1),16)", "((8,16),4):((128,1),16)", "((8,16),(2,2)):((128,1),(16,32))"
+WHOLE, HALF, NARROW = "((8,16),8):((128,1),16)", "((8,16),4):((128,1),16)", "((8,16),4):((64,1),16)"
+TILER, SAME_HALF = "(16:1, 64:1)", "((8,16),(2,2)):((128,1),(16,32))"
 
 
 def access(
@@ -213,21 +214,23 @@ def access(
     offset: int = 0,
     kind: str = "copy",
     swizzle: str = "S<3,4,3>",
-    tv: str = WHOLE,
+    tv: str = "",
 ):  # type: ignore[no-untyped-def]
     """An access as a recording would hold it."""
     from layoutlab.tracing import Access
 
     inner = f", {swizzle}" if swizzle else ""
+    narrow = layout == SLICE
     return Access(
         role=role, kind=kind, call="partition_D" if role == "writes" else "partition_S", space="smem",
         tensor=f"tensor<ptr<bf16, smem, align<1024>{inner}> o {layout}>", tensor_name=name, by_name="c", result="",
         root=0, root_text="", offset_bits=offset, via=(), why="", view="",
-        texts={"tv": tv, "tiler": "(16:1, 64:1)"}, function="f", place="f.py:1",
+        texts={"tv": tv or (NARROW if narrow else WHOLE), "tiler": "(16:1, 32:1)" if narrow else TILER},
+        function="f", place="f.py:1",
     )  # fmt: skip
 
 
-ROW, COLUMN = "(64,64):(64,1)", "(64,64):(1,64)"
+ROW, COLUMN, SLICE = "(64,64):(64,1)", "(64,64):(1,64)", "(64,32):(64,1)"
 
 
 @pytest.mark.parametrize(
@@ -257,10 +260,19 @@ ROW, COLUMN = "(64,64):(64,1)", "(64,64):(1,64)"
             ["proved", "refuted"],
         ),
         ([access("reads", ROW)], ["unsupported"]),
-        # a copy that fills half of a tile; two of them, which may fill it together
+        # a copy that fills half of a tile; two of them, which leave out the same half
         ([access("writes", ROW, tv=HALF), access("reads", ROW)], ["refuted"]),
-        ([access("writes", ROW, tv=HALF), access("writes", ROW, tv=OTHER_HALF), access("reads", ROW)],
-         ["unsupported", "unsupported"]),
+        ([access("writes", ROW, tv=HALF), access("writes", ROW, tv=SAME_HALF, name="t"), access("reads", ROW)],
+         ["refuted", "refuted"]),
+        ([access("writes", ROW, tv=HALF), access("writes", ROW, tv=SAME_HALF, name="t"), access("reads", ROW),
+          access("writes", "(64,?):(?,1)")], ["unsupported", "unsupported", "unsupported"]),
+        # two slices that fill a tile together; one of the wrong swizzle; one twice
+        ([access("writes", SLICE), access("writes", SLICE, offset=32 * 16), access("reads", ROW)], ["proved"]),
+        ([access("writes", SLICE), access("writes", SLICE, offset=32 * 16, swizzle=""), access("reads", ROW)],
+         ["refuted"]),
+        ([access("writes", SLICE), access("writes", SLICE, offset=32 * 16, tv="((8,16),2):((64,1),16)"),
+          access("reads", ROW)],
+         ["unsupported"]),
         ([access("writes", "(64,?):(?,1)"), access("reads", ROW)], ["unsupported", "unsupported"]),
     ],
 )  # fmt: skip

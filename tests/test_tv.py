@@ -38,7 +38,7 @@ from layoutlab.tv import (
     mma_atom,
 )
 from layoutlab.witnesses import hold
-from tests.tiled import OURS, ours, theirs
+from tests.tiled import OURS, agreeing, ours, theirs
 
 MODULES = [
     layoutlab.tv,
@@ -62,20 +62,6 @@ def test_doctests(module):
 
 
 # -- the same text as the DSL -----------------------------------------------------------------------------------------
-
-
-def agreeing(expressions, refusals=(), arch="sm_100a"):
-    """How many expressions give the DSL's text; the only others are refused by both, or by us for one of these."""
-    same = 0
-    for expression in expressions:
-        mine, other = ours(expression), theirs(expression, arch)
-        if mine.text is None:
-            known = other.text is None or any(re.search(why, mine.refused) for why in refusals)
-            assert known, f"{expression}\n  {mine.refused}\n  {other.text}"
-        else:
-            assert mine.text == other.text, expression
-            same += 1
-    return same
 
 
 MATRIX = [f"{way}matrix.m8n8.x{x}{t}" for way in ("ld", "st") for x in (1, 2, 4) for t in ("", ".trans")]
@@ -180,6 +166,29 @@ def test_tensor_memory_copies():
         ]
         expressions += [f"make_tiled_copy_{s}(make_copy_atom('universal','bf16'),{copy})" for s in "SD"]
     hold("Tensor Memory copies", "CuTe DSL", agreeing(expressions, ["columns spans", "beside each other"]))
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        "L((128,(96,2)),(65536,(1,192)))",
+        "L((128,(48,2)),(65536,(1,80)))",
+        "L(((128,80),1,2),((65536,1),0,96))",
+        "L(((16,4),(48,3)),((65536,2097152),(1,144)))",
+    ],
+)
+def test_stages_that_no_lane_is_a_multiple_of(tensor):
+    """The columns from one stage to the next need not divide the 65536 of a lane."""
+    for op in ("ld.16x64b.x8", "ld.16x256b.x2", "st.16x128b.x4"):
+        copy = f"make_tmem_copy(make_copy_atom('tcgen05.{op}','f32'),TM({tensor},32))"
+        parts = [f"{copy}.get_slice(37).partition_{side}(T({tensor}))" for side in "SD"]
+        assert agreeing([copy, f"{copy}.layout_src_tv_tiled", f"{copy}.layout_dst_tv_tiled", *parts]) == 5
+
+
+def test_lanes_that_stages_do_not_have():
+    stages = Layout((64, (48, 2)), (65536, (1, 80)))
+    with pytest.raises(LayoutError, match=r"with lanes counted .* T64 V0 is given offset"):
+        make_tmem_copy(make_copy_atom("tcgen05.ld.32x32b.x16", "f32"), stages)
 
 
 ARRANGED = [
@@ -501,7 +510,7 @@ def test_v3_staging_of_96_columns():
     copy = f"make_tiled_copy_C(make_copy_atom('stmatrix.m8n8.x4','f16'),{mma})"
     sw128, sw64 = "L(((8,24),(64,3)),((64,512),(1,12288)))", "L(((8,24),(32,6)),((32,256),(1,6144)))"
     refused = ours(f"{copy}.get_slice(0).partition_D(T({sw128}))").refused
-    assert "its mode 1 runs 64 elements and jumps, runs of 32 would fit" in refused
+    assert "its mode 1 runs 64 elements (SW128's rows) and jumps, runs of 32 (SW64's rows) would fit" in refused
     assert theirs(f"{copy}.get_slice(0).partition_D(T({sw128}))", "sm_90a").text is None
     right = f"{copy}.get_slice(0).partition_D(T({sw64}))"
     assert ours(right).text == theirs(right, "sm_90a").text == "0 o ((8,(2,3)),3,1):((1,(16,6144)),2048,0)"
@@ -520,7 +529,7 @@ def test_v3_neighbours(n, columns, fits):
         parts = [copy.get_slice(t).partition_D(staging) for t in range(256)]
         assert sorted(p(i) for p in parts for i in range(p.size())) == list(range(128 * 2 * n))
     else:
-        with pytest.raises(LayoutError, match="is no layout"):
+        with pytest.raises(LayoutError, match=r"runs of 32 \(SW64.s rows\) would fit"):
             copy.get_slice(0).partition_D(staging)
 
 

@@ -31,7 +31,7 @@ def test_table():
     lines = table().splitlines()
     assert all(witness in lines[0] for witness in WITNESSES)
     assert [line.split("  ")[0] for line in lines[1 : 1 + len(FACTS)]] == list(FACTS)
-    assert re.search(r"^mma.sync +25 +10 +- +24\*$", table(), re.M)
+    assert re.search(r"^mma.sync +25 +10 +- +- +24\*$", table(), re.M)
 
 
 def test_the_command_prints_it(capsys):

@@ -111,6 +111,20 @@ def theirs(expression: str, arch: str = "sm_100a") -> Answer:
     return answer if answer.text is None else Answer(stripped(answer.text))
 
 
+def agreeing(expressions, refusals=(), arch="sm_100a"):
+    """How many expressions give the DSL's text; the only others are refused by both, or by us for one of these."""
+    same = 0
+    for expression in expressions:
+        mine, other = ours(expression), theirs(expression, arch)
+        if mine.text is None:
+            known = other.text is None or any(re.search(why, mine.refused) for why in refusals)
+            assert known, f"{expression}\n  {mine.refused}\n  {other.text}"
+        else:
+            assert mine.text == other.text, expression
+            same += 1
+    return same
+
+
 def stripped(text: str) -> str:
     """A tensor's text without its pointer; a tuple's without blanks.
 

@@ -6,8 +6,10 @@
 
 An operation that has no result of its form raises `LayoutError` with the reason. `structure` regroups coordinates,
 `compose` holds composition, over which `divides` (complement, divides, products) and `inverses` are defined; `recast`
-changes the width of the elements, `equality` compares functions.
+changes the width of the elements, `equality` compares functions. `kinds` lets each refuse what is no layout at all.
 """
+
+from inspect import isfunction
 
 from layoutlab.algebra.compose import Tiler, composition
 from layoutlab.algebra.divides import (
@@ -28,6 +30,7 @@ from layoutlab.algebra.divides import (
 )
 from layoutlab.algebra.equality import Comparison, as_digits, compare, functionally_equal
 from layoutlab.algebra.inverses import left_inverse, max_common_layout, max_common_vector, right_inverse
+from layoutlab.algebra.kinds import asking
 from layoutlab.algebra.recast import recast_layout
 from layoutlab.algebra.structure import (
     AnyLayout,
@@ -105,3 +108,7 @@ __all__ = [
     "zipped_divide",
     "zipped_product",
 ]
+
+for _name in __all__:
+    if isfunction(globals()[_name]):
+        globals()[_name] = asking(globals()[_name])

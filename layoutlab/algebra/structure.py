@@ -24,6 +24,8 @@ from layoutlab.swizzle import ComposedLayout
 AnyLayout: TypeAlias = "Layout | ComposedLayout"
 L = TypeVar("L", Layout, ComposedLayout)
 Mode: TypeAlias = "int | Sequence[int] | None"
+Index: TypeAlias = Coord
+"""A coordinate in which no mode is left open."""
 
 
 def on_outer(layout: L, f: Callable[[Layout], Layout]) -> L:
@@ -90,7 +92,7 @@ def cosize(x: AnyLayout, mode: Mode = None) -> Any:
     return x.cosize() if mode is None else x[(mode,) if isinstance(mode, int) else tuple(mode)].cosize()
 
 
-def crd2idx(coord: Coord, into: AnyLayout | IntTuple) -> Any:
+def crd2idx(coord: Index, into: AnyLayout | IntTuple) -> Any:
     """The location of a coordinate in a layout, or its flat index in a shape.
 
     >>> crd2idx((1, (1, 2)), Layout((4, (2, 8)), (100, (10, 1)))), crd2idx((1, 3), (4, (2, 8)))
@@ -101,7 +103,7 @@ def crd2idx(coord: Coord, into: AnyLayout | IntTuple) -> Any:
     return Layout(into)(coord)
 
 
-def idx2crd(index: Coord, into: AnyLayout | IntTuple) -> Any:
+def idx2crd(index: Index, into: AnyLayout | IntTuple) -> Any:
     """The coordinate of a flat index, nested as the shape is; entries of a tuple are taken apart mode by mode.
 
     >>> idx2crd(13, (4, (2, 8))), idx2crd((1, 5), (4, (2, 8)))
@@ -230,7 +232,7 @@ def _missing(layout: Layout, up_to_rank: int | None) -> int:
 # -- slices -----------------------------------------------------------------------------------------------------------
 
 
-def slice_(x: AnyLayout | IntTuple, coord: Coord) -> Any:
+def slice_(x: AnyLayout | IntTuple | Coord, coord: Coord | AnyLayout) -> Any:
     """The modes where the coordinate has None, the others being fixed; a composed layout takes the offset along.
 
     >>> slice_(Layout((4, (2, 8))), (None, (0, None))), slice_(Layout((4, (2, 8))), (1, None))
@@ -284,7 +286,7 @@ def dice(x: AnyLayout | IntTuple, coord: Coord) -> Any:
     return tuple(_paired(coord, x, keep_none=False))
 
 
-def domain_offset(coord: Coord, layout: AnyLayout) -> ComposedLayout:
+def domain_offset(coord: Index, layout: AnyLayout) -> ComposedLayout:
     """The layout seen from a coordinate: index 0 of the result is `coord` of the layout.
 
     >>> domain_offset((1, 2), Layout((4, 8)))

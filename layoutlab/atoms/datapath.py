@@ -25,6 +25,7 @@ from layoutlab.atoms.tmem import COLUMNS, LANES, WORD_BITS
 from layoutlab.digits import Map, beside, strided_over
 from layoutlab.errors import LayoutError
 from layoutlab.layout import Layout
+from layoutlab.symbol import at_most
 
 LANE_COLUMNS = 1 << 16  # columns from one lane to the next in an address: lane in bits 16-31
 _MIN_COLUMNS = 32
@@ -117,7 +118,7 @@ def _accumulator_modes(m: int, n: int, cta_group: int, ws: bool) -> tuple[list[_
     if ws:
         if n not in (64, 128, 256):
             raise LayoutError(f"tcgen05.mma.ws has N 64, 128 and 256, not {n}")
-    elif n % step or not step <= n <= 256:
+    elif n % step or not step <= n or not at_most(n, 256, "an accumulator has up to 256 columns"):
         raise LayoutError(f"N is {n}: with cta_group {cta_group} and M {m} it is a multiple of {step}, up to 256")
     bands = LANES // m if ws else 2 if (m, cta_group) == (128, 2) else 1
     return rows, [(n // bands, 0, 0, 1), (bands, 0, LANES // bands, 0)]

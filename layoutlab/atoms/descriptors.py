@@ -109,7 +109,9 @@ class SmemDescriptor:
                     f"{name} is {value} bytes: the field holds bytes >> 4, so only multiples of 16; "
                     f"{value // CORE_BYTES * CORE_BYTES} or {(value // CORE_BYTES + 1) * CORE_BYTES} could be encoded"
                 )
-            if value < 0 or not at_most(value, FIELD_LIMIT - CORE_BYTES, f"a descriptor's {name} has 14 bits of 16 bytes"):
+            if value < 0 or not at_most(
+                value, FIELD_LIMIT - CORE_BYTES, f"a descriptor's {name} has 14 bits of 16 bytes"
+            ):
                 raise LayoutError(f"{name} is {value} bytes: the field has 14 bits of 16-byte units, 0 to 262128 bytes")
         if not 0 <= self.base_offset < 8:
             raise LayoutError(f"base_offset is {self.base_offset}: the field has 3 bits, 0 to 7 (rows of 128 bytes)")
@@ -223,9 +225,19 @@ class SmemDescriptor:
         elements, then nothing until the next 16 bytes. Raises LayoutError for a tile or a type that no instruction
         reads so.
         """
+        linear = self.linear_bits(rows, ks, element_bits, major, padded=padded)
+        return self._swizzled(_PATTERNS[self.swizzle], linear // 8) * 8 + linear % 8
+
+    def linear_bits(
+        self, rows: int, ks: int, element_bits: int = 16, major: Major = "K", *, padded: bool = False
+    ) -> NDArray[np.int64]:
+        """`bit_addresses` before the swizzle: the canonical layout, from the start on.
+
+        >>> SmemDescriptor(start=0, lbo=0, sbo=1024, swizzle=128).linear_bits(2, 2).tolist()
+        [[0, 16], [1024, 1040]]
+        """
         import numpy as np
 
-        pattern = _PATTERNS[self.swizzle]
         chunk = self.elements_a_chunk(element_bits, major, padded=padded)
         if rows < 1 or ks < 1:
             raise LayoutError(f"a tile of {rows} rows and {ks} ks has no elements")
@@ -233,8 +245,8 @@ class SmemDescriptor:
         along, across = (k, r) if major == "K" else (r, k)  # along: the contiguous direction
         chunks, bit = along // chunk, along % chunk * element_bits  # 16-byte chunks along, and the bit inside one
         self._refuse_unreadable(major, int(chunks.max()) + 1)
-        byte = self.start + self._linear(pattern, major, chunks, across) + bit // 8
-        return self._swizzled(pattern, byte) * 8 + bit % 8
+        byte = self.start + self._linear(_PATTERNS[self.swizzle], major, chunks, across) + bit // 8
+        return byte * 8 + bit % 8
 
     def addresses(
         self, rows: int, ks: int, element_bits: int = 16, major: Major = "K", *, padded: bool = False

@@ -31,6 +31,7 @@ from typing import Literal
 from layoutlab.atoms.modes import thread_value
 from layoutlab.errors import LayoutError
 from layoutlab.layout import Layout
+from layoutlab.symbol import at_most
 
 Source = Literal["registers", "smem"]
 
@@ -134,7 +135,7 @@ def wgmma(n: int, ab: str, cd: str, a_from: Source = "smem") -> MmaAtom:
     if cd not in row[1]:
         raise LayoutError(f"wgmma multiplies {ab} into {' or '.join(row[1])}, not into {cd}")
     whole = ab in (*_INT8, "b1")
-    if not 8 <= n <= 256 or n % 8 or (whole and n > 32 and n % 16):
+    if not n >= 8 or not at_most(n, 256, "wgmma has an N up to 256") or n % 8 or (whole and n > 32 and n % 16):
         rule = "multiples of 8 up to 32, then of 16 up to 256" if whole else "multiples of 8 up to 256"
         raise LayoutError(f"wgmma has no N of {n} for {ab}: {rule}")
     k = row[2]

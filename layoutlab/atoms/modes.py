@@ -16,7 +16,7 @@ def thread_value(threads: Sequence[Mode], values: Sequence[Mode]) -> Layout:
     >>> print(thread_value([(4, 32), (8, 1), (1, 16)], [(2, 16)]))
     ((4,8),2):((32,1),16)
     """
-    groups = [[mode for mode in group if mode[0] > 1] or [(1, 0)] for group in (threads, values)]
+    groups = [[mode for mode in group if mode[0] != 1] or [(1, 0)] for group in (threads, values)]
     return Layout(*(tuple(_unwrapped([mode[i] for mode in group]) for group in groups) for i in (0, 1)))
 
 

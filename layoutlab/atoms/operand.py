@@ -245,8 +245,19 @@ def _taken_apart(layout: Layout | ComposedLayout, element_bits: int) -> tuple[La
         return outer, 0
     if not isinstance(layout.inner, Swizzle) or layout.offset != 0:
         raise LayoutError(f"{layout}: an operand is a swizzle over a layout from 0")
-    swizzle = layout.inner if layout.inner.unit_bits else Swizzle(*_bms(layout.inner), unit_bits=8)
-    b, m, s = _bms(swizzle.counted_in(8))
+    return outer, swizzle_mode(layout.inner)
+
+
+def swizzle_mode(swizzle: Swizzle | None) -> SwizzleMode:
+    """The mode of a descriptor that swizzles so; a swizzle without a unit counts bytes, as CuTe prints it.
+
+    >>> swizzle_mode(Swizzle(2, 4, 3)), swizzle_mode(Swizzle(3, 3, 3, unit_bits=16)), swizzle_mode(None)
+    (64, 128, 0)
+    """
+    if swizzle is None:
+        return 0
+    counted = swizzle if swizzle.unit_bits else Swizzle(*_bms(swizzle), unit_bits=8)
+    b, m, s = _bms(counted.counted_in(8))
     modes: dict[tuple[int, int, int], SwizzleMode] = {
         (1, 4, 3): 32,
         (2, 4, 3): 64,
@@ -254,12 +265,12 @@ def _taken_apart(layout: Layout | ComposedLayout, element_bits: int) -> tuple[La
         (2, 5, 2): "128_32b",
     }
     if b == 0:
-        return outer, 0
+        return 0
     if (b, m, s) not in modes:
         raise LayoutError(
-            f"{swizzle} is S<{b},{m},{s}> on bytes: descriptors have S<1,4,3>, S<2,4,3>, S<3,4,3> and S<2,5,2> on bytes"
+            f"{counted} is S<{b},{m},{s}> on bytes: descriptors have S<1,4,3>, S<2,4,3>, S<3,4,3> and S<2,5,2> on bytes"
         )
-    return outer, modes[b, m, s]
+    return modes[b, m, s]
 
 
 def _rows_and_ks(layout: Layout) -> Layout:

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 from layoutlab.atoms.descriptors import SwizzleMode, pattern_of
 from layoutlab.digits import Map, strided_over
 from layoutlab.errors import LayoutError
+from layoutlab.symbol import at_most
 
 if TYPE_CHECKING:
     import numpy as np
@@ -83,7 +84,7 @@ class TensorMap:
         if self.base % CHUNK:
             raise LayoutError(f"the tensor starts at {self.base}: a multiple of 16 bytes is needed")
         for i, dim in enumerate(self.dims):
-            if not 1 <= dim <= 1 << 32:
+            if not dim >= 1 or not at_most(dim, 1 << 32, "a tensor's dimension has up to 2^32 elements"):
                 raise LayoutError(f"dimension {i} has {dim} elements: 1 to 2^32 are possible")
         for i, stride in enumerate(self.strides_bytes, 1):
             if stride % CHUNK:
@@ -91,12 +92,12 @@ class TensorMap:
                     f"the stride of dimension {i} is {stride} bytes: not a multiple of 16 bytes, "
                     f"{-(-stride // CHUNK) * CHUNK} is the next"
                 )
-            if not 0 <= stride < 1 << 40:
+            if not stride >= 0 or not at_most(stride, (1 << 40) - 1, "a tensor's stride is under 2^40 bytes"):
                 raise LayoutError(f"the stride of dimension {i} is {stride} bytes: it has to be under 2^40")
 
     def _check_box(self) -> None:
         for i, (extent, step) in enumerate(zip(self.box, self.element_strides, strict=True)):
-            if not 1 <= extent <= 256:
+            if not extent >= 1 or not at_most(extent, 256, "a box has up to 256 elements in a dimension"):
                 raise LayoutError(f"the box has {extent} elements in dimension {i}: 1 to 256 are possible")
             if not 1 <= step <= 8:
                 raise LayoutError(f"the element stride of dimension {i} is {step}: 1 to 8 are possible")

@@ -216,9 +216,10 @@ class TmemAtom:
             for r in (1 << i for i in range(8))
             if r < self.repeat and columns % (self.columns // self.repeat * r) == 0
         ]
-        hint = (
-            f": x{fits[-1]} divides them, {columns // (self.columns // self.repeat * fits[-1])} steps" if fits else ""
-        )
+        hint = ""
+        if fits:
+            count = columns // (self.columns // self.repeat * fits[-1])
+            hint = f": x{fits[-1]} divides them, {count} step{'s' if count > 1 else ''}"
         raise LayoutError(f"{self} over {columns} columns spans {spanned}{hint}")
 
     def tile(self, bits: int = 32) -> tuple[int, int]:

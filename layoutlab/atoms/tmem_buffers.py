@@ -20,6 +20,7 @@ from itertools import combinations
 from layoutlab.atoms.datapath import columns_of
 from layoutlab.atoms.tmem import COLUMNS
 from layoutlab.errors import LayoutError
+from layoutlab.symbol import Span, at_most, span
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,8 @@ class Buffer:
     over: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.columns < 1 or self.first < 0 or self.end > COLUMNS:
+        fits = at_most(self.end, COLUMNS, f"Tensor Memory has {COLUMNS} columns")
+        if self.columns < 1 or self.first < 0 or not fits:
             raise LayoutError(f"{self} leaves the {COLUMNS} columns of Tensor Memory")
 
     @classmethod
@@ -99,13 +101,13 @@ class TmemBuffers:
         """
         return Column(column, tuple(b for b in self.buffers if b.first <= column < b.end))
 
-    def ranges(self, *but: str) -> dict[str, range]:
+    def ranges(self, *but: str) -> dict[str, range | Span]:
         """The columns of every buffer, but of those named.
 
         >>> TmemBuffers((Buffer("S", 0, 128), Buffer("O", 128, 64))).ranges("S")
         {'O': range(128, 192)}
         """
-        return {b.name: range(b.first, b.end) for b in self.buffers if b.name not in but}
+        return {b.name: span(b.first, b.end) for b in self.buffers if b.name not in but}
 
     def aliases(self) -> tuple[tuple[Buffer, Buffer, tuple[int, int]], ...]:
         """Every two buffers that share columns, and which ones.

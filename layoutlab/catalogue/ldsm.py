@@ -12,12 +12,12 @@ in which n is contiguous (V of O = P V), which ldmatrix.trans turns. Lane l poin
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from layoutlab.algebra import composition
 from layoutlab.atoms.mma import mma_sync
 from layoutlab.errors import LayoutError
-from layoutlab.handoff import Handoff, Owner, Tile, handoff, ldmatrix, owned, smem, store
+from layoutlab.handoff import Handoff, MultipleOf, Owner, Tile, handoff, ldmatrix, owned, smem, store
 from layoutlab.handoff.registers import over_steps
 from layoutlab.layout import Layout, make_layout
 from layoutlab.swizzle import ComposedLayout, Swizzle
@@ -41,11 +41,35 @@ def ldsm(
     `read_swizzle=forgotten` points lanes at unswizzled addresses, `trans=wrong` turns what is not to be turned, or does
     not, `matrices=exchanged` has the second and the third matrix in each other's place.
     """
+    return _handed(operand, k, dtype, swizzle, read_swizzle, trans, matrices)
+
+
+@ldsm.in_general
+def _any_size(
+    operand: Literal["A", "B", "B_trans"] = "A",
+    k: Annotated[int, MultipleOf(32)] = 64,
+    dtype: Literal["bf16", "f16"] = "f16",
+    swizzle: Literal["atom", "none"] = "atom",
+    read_swizzle: Literal["same", "forgotten"] = "same",
+    trans: Literal["right", "wrong"] = "right",
+    matrices: Literal["right", "exchanged"] = "right",
+) -> Handoff:
+    """Any number of K steps, where k is not what is contiguous."""
+    if operand != "B_trans":
+        raise LayoutError(
+            f"operand={operand}: rows lie k elements apart, so which bits of an address the swizzle reads differs for "
+            f"each k: verify each k by itself, or take operand=B_trans, whose rows of n do not grow with it"
+        )
+    return _handed(operand, k, dtype, swizzle, read_swizzle, trans, matrices)
+
+
+def _handed(operand: str, k: int, dtype: str, swizzle: str, read_swizzle: str, trans: str, matrices: str) -> Handoff:
+    """The tile in memory, who copied it, and where each lane points."""
     row = "m" if operand == "A" else "n"
     tile = Tile(operand[0], **{row: ROWS, "k": k}, bits=16)
     # (row, k) -> element; what is contiguous is k, or for B_trans n
     plain = Layout((ROWS, k), (1, ROWS)) if operand == "B_trans" else Layout((ROWS, k), (k, 1))
-    width = 2 * (ROWS if operand == "B_trans" else k)  # bytes of a row of memory
+    width = 2 * ROWS if operand == "B_trans" else 2 * k  # bytes of a row of memory
     bits = {32: 1, 64: 2}.get(width, 3) if swizzle == "atom" else 0
     swizzled = ComposedLayout(Swizzle(bits, 4, 3), 0, plain) if bits else plain
     written = smem(swizzled, over=tile, align_bytes=1024)

@@ -9,11 +9,12 @@ by one factor, its row's, so it must hold one row: 32x32b gives it that, the sha
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
+from typing import Annotated, Literal
 
 from layoutlab.catalogue.sp import ROWS
-from layoutlab.handoff import Handoff, Owner, Tile, handoff, tcgen05_ld, tmem, tmem_store, umma_d
+from layoutlab.handoff import Handoff, MultipleOf, Owner, Tile, handoff, tcgen05_ld, tmem, tmem_store, umma_d
 from layoutlab.handoff.rule import Rule
+from layoutlab.symbol import span
 
 Atom = Literal[
     "32x32b.x8", "32x32b.x16", "32x32b.x32", "32x32b.x64", "16x64b.x16", "16x128b.x8", "16x256b.x4", "16x256b.x8"
@@ -31,12 +32,32 @@ def oRescale(
     first_warp: Literal[0, 1, 4] = 4,
 ) -> Handoff:
     """Correction warps take O out of Tensor Memory, scale it and put it back; the next MMA accumulates onto it."""
+    return _handed(head_dim, column, load, store, store_column, factors, first_warp)
+
+
+@oRescale.in_general
+def _any_size(
+    head_dim: Annotated[int, MultipleOf(64)] = 128,
+    column: Annotated[int, MultipleOf(1, least=0)] = 256,
+    load: Atom = "32x32b.x32",
+    store: Atom = "32x32b.x32",
+    factors: Literal["thread", "row"] = "thread",
+    first_warp: Literal[0, 1, 4] = 4,
+) -> Handoff:
+    """O of any head_dim in any columns."""
+    return _handed(head_dim, column, load, store, column, factors, first_warp)
+
+
+def _handed(
+    head_dim: int, column: int, load: str, store: str, store_column: int, factors: str, first_warp: int
+) -> Handoff:
+    """O in its columns, and where it is put back."""
     O = Tile("O", m=ROWS, n=head_dim, bits=32)  # noqa: E741
     owner = tcgen05_ld(load).over(O, first_warp=first_warp)
     if factors == "thread":
         owner = _one_row(owner)
     writer = tmem_store(owner, tmem(over=O, column=store_column), store)
-    others = {"what lies before O": range(0, column), "what lies behind O": range(column + head_dim, 512)}
+    others = {"what lies before O": span(0, column), "what lies behind O": span(column + head_dim, 512)}
     live = {name: columns for name, columns in others.items() if columns}
     return Handoff(O, writer=writer, reader=umma_d(O, column=column), live=live)
 
@@ -45,7 +66,9 @@ def _one_row(owner: Owner) -> Owner:
     """The same owner, with the rule that each thread's values lie in one row."""
 
     def rules() -> list[Rule]:
-        several = next((v for v in range(owner.places.axes["v"]) if owner.places.at(t=0, v=v)["m"]), None)
+        one = all(d[0] != "v" for term in owner.places.table.rows["m"] for d in term)
+        values = () if one else range(owner.places.axes["v"])
+        several = next((v for v in values if owner.places.at(t=0, v=v)["m"]), None)
         fault = None
         if several is not None:
             where = owner.places.at(t=0, v=several)

@@ -14,11 +14,11 @@ exchange them first, or V's keys to be permuted in the same way.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from layoutlab.atoms.mma import mma_sync, wgmma
 from layoutlab.errors import LayoutError
-from layoutlab.handoff import Handoff, Tile, from_registers, handoff, keep, owned
+from layoutlab.handoff import Handoff, MultipleOf, Tile, from_registers, handoff, keep, owned
 from layoutlab.handoff.registers import over_steps
 
 BITS = {"bf16": 16, "f16": 16, "e4m3": 8, "e5m2": 8}
@@ -31,10 +31,26 @@ def rs_reuse(
     kv: int = 128,
 ) -> Handoff:
     """Accumulators of the QK MMA, converted in place, are the PV MMA's operand A."""
-    bits, rows = BITS[dtype], 64 if instruction == "wgmma" else 16
-    step = 256 // bits
+    step = 256 // BITS[dtype]
     if kv < step or kv % step or kv > 256:
         raise LayoutError(f"kv={kv}: a K step of {dtype} takes {step}, so a multiple of it up to 256 is needed")
+    return _handed(instruction, dtype, kv)
+
+
+@rs_reuse.in_general
+def _any_size(
+    instruction: Literal["wgmma", "mma.sync"] = "wgmma",
+    dtype: Literal["bf16", "f16", "e4m3", "e5m2"] = "bf16",
+    kv: Annotated[int, MultipleOf(32)] = 128,
+) -> Handoff:
+    """Any number of K steps."""
+    return _handed(instruction, dtype, kv)
+
+
+def _handed(instruction: str, dtype: str, kv: int) -> Handoff:
+    """The accumulators' fragment over all of kv, taken for operand A's."""
+    bits, rows = BITS[dtype], 64 if instruction == "wgmma" else 16
+    step = 256 // bits
     P = Tile("P", m=rows, k=kv, bits=bits)
     if instruction == "wgmma":
         accumulators = wgmma(kv, dtype, "f32").c

@@ -7,11 +7,11 @@ B's rows n are keys, its k counts head_dim. Keys beyond `seq` lie outside of the
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from layoutlab.catalogue.loaded import Box, Descriptor, DType, KStep, TmaSwizzle, loaded
+from layoutlab.catalogue.loaded import Box, Descriptor, DType, KStep, Planted, TmaSwizzle, loaded
 from layoutlab.catalogue.sp import BITS
-from layoutlab.handoff import Handoff, Tile, handoff
+from layoutlab.handoff import Handoff, MultipleOf, Tile, handoff
 
 
 @handoff
@@ -31,12 +31,31 @@ def sK(
     return loaded(
         Tile("K", n=kv, k=head_dim, bits=BITS[dtype]),
         major="K",
-        read_major="K",
         base=base,
         slot=slot,
         valid=("n", seq),
-        tma_swizzle=tma_swizzle,
-        box=box,
-        k_step=k_step,
-        descriptor=descriptor,
+        planted=Planted(tma_swizzle, box, k_step, descriptor),
+    )
+
+
+@sK.in_general
+def _any_size(
+    kv: Annotated[int, MultipleOf(8)] = 128,
+    head_dim: Annotated[int, MultipleOf(64)] = 128,
+    dtype: DType = "bf16",
+    slot: Annotated[int, MultipleOf(1, least=0)] = 0,
+    base: Annotated[int, MultipleOf(128, least=0)] = 0,
+    tma_swizzle: TmaSwizzle = "matching",
+    box: Box = "atom",
+    k_step: KStep = "right",
+    descriptor: Descriptor = "right",
+) -> Handoff:
+    """K of any number of keys and any head_dim, in any slot, inside of its tensor."""
+    return loaded(
+        Tile("K", n=kv, k=head_dim, bits=BITS[dtype]),
+        major="K",
+        base=base,
+        slot=slot,
+        valid=None,
+        planted=Planted(tma_swizzle, box, k_step, descriptor),
     )

@@ -9,10 +9,10 @@ other two, and most settings, are what goes wrong in practice, one field away fr
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from layoutlab.algebra import composition, zipped_divide
-from layoutlab.handoff import Handoff, Owner, Smem, Tile, Writer, handoff, smem, store, tcgen05_ld, umma_a
+from layoutlab.handoff import Handoff, MultipleOf, Owner, Smem, Tile, Writer, handoff, smem, store, tcgen05_ld, umma_a
 from layoutlab.handoff.operand import SmemOperand
 from layoutlab.layout import Layout, make_layout
 from layoutlab.swizzle import ComposedLayout
@@ -23,24 +23,82 @@ VECTOR_BITS = 128
 """What the two copy routes emit: 16-byte st.shared.v4.b32."""
 
 
+Store = Literal["coordinate", "composition", "tiled_copy_d", "tiled_copy_c", "composition_raw"]
+WriteSwizzle = Literal["absolute", "none", "elements", "relative"]
+"""What the store swizzles: addresses, as the reader does; nothing; offsets counted in elements; offsets in bytes."""
+KOrder = Literal["012", "021"]
+"""In which order the writer takes the parts of k."""
+DType = Literal["bf16", "f16", "e4m3", "e5m2"]
+Load = Literal["x16", "x32", "x64"]
+
+
 @handoff
 def sP(
-    store: Literal["coordinate", "composition", "tiled_copy_d", "tiled_copy_c", "composition_raw"] = "coordinate",
-    write_swizzle: Literal["absolute", "none", "elements", "relative"] = "absolute",
-    k_order: Literal["012", "021"] = "012",
+    store: Store = "coordinate",
+    write_swizzle: WriteSwizzle = "absolute",
+    k_order: KOrder = "012",
     base: int = 0,
     kv: Literal[64, 128, 256] = 128,
     head_dim: Literal[64, 128, 256] = 64,
-    dtype: Literal["bf16", "f16", "e4m3", "e5m2"] = "bf16",
-    load: Literal["x16", "x32", "x64"] = "x32",
+    dtype: DType = "bf16",
+    load: Load = "x32",
     first_warp: Literal[0, 1] = 0,
 ) -> Handoff:
     """Softmax threads write P to shared memory; the PV MMA reads it as operand A."""
     P = Tile("P", m=ROWS, k=kv, bits=BITS[dtype])
-    operand = SmemOperand(ROWS, kv, P.bits)
-    owner = tcgen05_ld(f"32x32b.{load}").over(P, first_warp=first_warp)
+    return _handed(P, 1, base, store, write_swizzle, k_order, load, first_warp, head_dim)
+
+
+@sP.in_general
+def _any_size(
+    store: Store = "coordinate",
+    write_swizzle: WriteSwizzle = "absolute",
+    k_order: KOrder = "012",
+    m: Annotated[int, MultipleOf(ROWS)] = ROWS,
+    kv: Annotated[int, MultipleOf(64)] = 128,
+    stage: Annotated[int, MultipleOf(1, least=0)] = 0,
+    base: Annotated[int, MultipleOf(16, least=0)] = 0,
+    head_dim: Literal[64, 128, 256] = 64,
+    dtype: DType = "bf16",
+    load: Load = "x32",
+    first_warp: Literal[0, 1] = 0,
+) -> Handoff:
+    """m / 128 warpgroups write a P of m rows, in stage `stage` of a buffer at `base`; an MMA reads each 128 of them."""
+    P = Tile("P", m=m, k=kv, bits=BITS[dtype])
+    start = base + stage * (P.size * P.bits // 8)
+    return _handed(P, m // ROWS, start, store, write_swizzle, k_order, load, first_warp, head_dim)
+
+
+def _handed(
+    P: Tile,
+    blocks: int,
+    base: int,
+    store: Store,
+    write_swizzle: WriteSwizzle,
+    k_order: KOrder,
+    load: Load,
+    first_warp: int,
+    head_dim: int,
+) -> Handoff:
+    """P of `blocks` times 128 rows at a base."""
+    rows, columns = P.shape
+    operand = SmemOperand(rows, columns, P.bits)
+    owner = tcgen05_ld(f"32x32b.{load}").over(P, first_warp=first_warp, blocks=blocks)
+    storage = stored(P, operand, write_swizzle, k_order, base)
+    below = Layout(blocks, ROWS * operand.swizzle_bytes)  # where each MMA's rows start
+    reader = umma_a(operand.descriptor(start=base), P, starts_bytes=operand.starts, row_starts_bytes=below)
+    writer = _writer(store, owner, storage, operand.matrix(k_order), int(load[1:]), head_dim)
+    return Handoff(P, writer=writer, reader=reader)
+
+
+def stored(P: Tile, operand: SmemOperand, write_swizzle: WriteSwizzle, k_order: KOrder, base: int) -> Smem:
+    """sP as its writer sees it: the operand's layout, right or with a mistake.
+
+    >>> stored(Tile("P", m=128, k=64, bits=16), SmemOperand(128, 64, 16), "none", "012", 0).swizzle is None
+    True
+    """
     view = operand.layout if k_order == "012" else operand.matrix(k_order)
-    storage = smem(
+    return smem(
         view if write_swizzle == "none" else ComposedLayout(operand.swizzle, 0, view),
         over=P,
         base_bytes=base,
@@ -48,9 +106,6 @@ def sP(
         swizzle_unit="elements" if write_swizzle == "elements" else "bytes",
         swizzles="offsets" if write_swizzle in ("elements", "relative") else "addresses",
     )
-    reader = umma_a(operand.descriptor(start=base), P, starts_bytes=operand.starts_bytes)
-    writer = _writer(store, owner, storage, operand.matrix(k_order), int(load[1:]), head_dim)
-    return Handoff(P, writer=writer, reader=reader)
 
 
 def _writer(route: str, owner: Owner, sP: Smem, sP_2d: Layout, load: int, head_dim: int) -> Writer:
@@ -63,8 +118,9 @@ def _writer(route: str, owner: Owner, sP: Smem, sP_2d: Layout, load: int, head_d
     if route == "composition_raw":  # make_tiled_copy takes the same offsets for coordinates of its tile
         return store(owner, sP, bits=element, through=composition(sP_2d, owner.layout))
     if route == "tiled_copy_d":  # make_tiled_copy_D: the thread-value layout of one load, over the tile in steps of it
-        tile, steps = zipped_divide(Layout((rows, columns)), (rows, load))
-        one = composition(tile, Layout(((32, rows // 32), load), ((1, 32), rows)))
+        row, column = owner.tile.strides
+        tile, steps = zipped_divide(Layout((rows, columns), (row, column)), (rows, load))
+        one = composition(tile, Layout(((32, rows // 32), load), ((row, 32 * row), column)))
         return store(owner, sP, bits=VECTOR_BITS, through=make_layout(one[0], make_layout(one[1], steps)))
     # make_tiled_copy_C: the MMA has one thread, so every thread claims all of its (rows, head_dim) tile from the first
     # element on. It holds `columns` values, which go to the first places that it claims.

@@ -7,11 +7,11 @@ K counts head_dim. Rows beyond `seq` lie outside of the tensor: TMA brings zeros
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from layoutlab.catalogue.loaded import Box, Descriptor, DType, KStep, TmaSwizzle, loaded
+from layoutlab.catalogue.loaded import Box, Descriptor, DType, KStep, Planted, TmaSwizzle, loaded
 from layoutlab.catalogue.sp import BITS, ROWS
-from layoutlab.handoff import Handoff, Tile, handoff
+from layoutlab.handoff import Handoff, MultipleOf, Tile, handoff
 
 
 @handoff
@@ -29,12 +29,27 @@ def sQ(
     return loaded(
         Tile("Q", m=ROWS, k=head_dim, bits=BITS[dtype]),
         major="K",
-        read_major="K",
         base=base,
-        slot=0,
         valid=("m", seq),
-        tma_swizzle=tma_swizzle,
-        box=box,
-        k_step=k_step,
-        descriptor=descriptor,
+        planted=Planted(tma_swizzle, box, k_step, descriptor),
+    )
+
+
+@sQ.in_general
+def _any_size(
+    head_dim: Annotated[int, MultipleOf(64)] = 128,
+    dtype: DType = "bf16",
+    base: Annotated[int, MultipleOf(128, least=0)] = 0,
+    tma_swizzle: TmaSwizzle = "matching",
+    box: Box = "atom",
+    k_step: KStep = "right",
+    descriptor: Descriptor = "right",
+) -> Handoff:
+    """Q of any head_dim, inside of its tensor."""
+    return loaded(
+        Tile("Q", m=ROWS, k=head_dim, bits=BITS[dtype]),
+        major="K",
+        base=base,
+        valid=None,
+        planted=Planted(tma_swizzle, box, k_step, descriptor),
     )

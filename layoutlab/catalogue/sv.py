@@ -8,12 +8,12 @@ the next atom along n, `sbo` to the next 8 keys. `read_major=K` is the MMA that 
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from layoutlab.atoms.descriptors import Major
-from layoutlab.catalogue.loaded import Box, Descriptor, DType, KStep, TmaSwizzle, loaded
+from layoutlab.catalogue.loaded import Box, Descriptor, DType, KStep, Planted, TmaSwizzle, loaded
 from layoutlab.catalogue.sp import BITS
-from layoutlab.handoff import Handoff, Tile, handoff
+from layoutlab.handoff import Handoff, MultipleOf, Tile, handoff
 
 
 @handoff
@@ -34,12 +34,32 @@ def sV(
     return loaded(
         Tile("V", n=head_dim, k=kv, bits=BITS[dtype]),
         major="MN",
-        read_major=read_major,
         base=base,
         slot=slot,
         valid=("k", seq),
-        tma_swizzle=tma_swizzle,
-        box=box,
-        k_step=k_step,
-        descriptor=descriptor,
+        planted=Planted(tma_swizzle, box, k_step, descriptor, read_major),
+    )
+
+
+@sV.in_general
+def _any_size(
+    kv: Annotated[int, MultipleOf(32)] = 128,
+    head_dim: Annotated[int, MultipleOf(64)] = 128,
+    dtype: DType = "bf16",
+    slot: Annotated[int, MultipleOf(1, least=0)] = 0,
+    base: Annotated[int, MultipleOf(128, least=0)] = 0,
+    tma_swizzle: TmaSwizzle = "matching",
+    box: Box = "atom",
+    k_step: KStep = "right",
+    descriptor: Descriptor = "right",
+    read_major: Major = "MN",
+) -> Handoff:
+    """V of any number of keys and any head_dim, in any slot, inside of its tensor."""
+    return loaded(
+        Tile("V", n=head_dim, k=kv, bits=BITS[dtype]),
+        major="MN",
+        base=base,
+        slot=slot,
+        valid=None,
+        planted=Planted(tma_swizzle, box, k_step, descriptor, read_major),
     )

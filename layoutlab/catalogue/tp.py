@@ -13,12 +13,13 @@ The MMA takes P from its fragment's pointer, which counts elements of P: `read_o
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from layoutlab.atoms.datapath import columns_of, pointer_step
 from layoutlab.atoms.tmem_buffers import Buffer, TmemBuffers
 from layoutlab.catalogue.sp import BITS, ROWS
-from layoutlab.handoff import Handoff, Tile, handoff, tcgen05_ld, tmem, tmem_store, umma_a_tmem
+from layoutlab.handoff import Handoff, MultipleOf, Tile, handoff, tcgen05_ld, tmem, tmem_store, umma_a_tmem
+from layoutlab.symbol import span
 
 SLOTS = 2
 """S tiles at a time: the MMA fills one while the softmax threads work on the other."""
@@ -56,4 +57,35 @@ def tP(
         reader=umma_a_tmem(P, column=first + columns_of(step, P.bits)),
         live=kernel.ranges("S"),
         around={"S": range(first, first + kv)},
+    )
+
+
+@tP.in_general
+def _any_size(
+    p_offset: Annotated[int, MultipleOf(1, least=0)] = 32,
+    read_unit: Literal["columns", "elements"] = "columns",
+    kv: Annotated[int, MultipleOf(64)] = 128,
+    head_dim: Annotated[int, MultipleOf(8)] = 64,
+    dtype: Literal["bf16", "f16", "e4m3", "e5m2"] = "bf16",
+    slot: Literal[0, 1] = 0,
+    load: Literal["32x32b.x16", "32x32b.x32", "32x32b.x64", "16x256b.x4"] = "32x32b.x32",
+    store: Literal["32x32b.x8", "32x32b.x16", "16x128b.x4", "16x256b.x2"] = "32x32b.x16",
+    first_warp: Literal[0, 1] = 0,
+) -> Handoff:
+    """P of any kv at any offset in S's columns, with O of any head_dim behind both S."""
+    P = Tile("P", m=ROWS, k=kv, bits=BITS[dtype])
+    first = slot * kv
+    kernel = TmemBuffers(
+        (Buffer("S", first, kv), Buffer("the other S", (1 - slot) * kv, kv), Buffer("O", SLOTS * kv, head_dim))
+    )
+    kernel.check()
+    step = pointer_step(p_offset, P.bits) if read_unit == "columns" else p_offset  # in elements of P
+    return Handoff(
+        P,
+        writer=tmem_store(
+            tcgen05_ld(load).over(P, first_warp=first_warp), tmem(over=P, column=first + p_offset), store
+        ),
+        reader=umma_a_tmem(P, column=first + columns_of(step, P.bits)),
+        live=kernel.ranges("S"),
+        around={"S": span(first, first + kv)},
     )

@@ -20,6 +20,7 @@ examples:
   layoutlab draw sP -o sP.gv                                          the handoff's graph, and sP.svg rendered from it
   layoutlab draw attention -o attention.gv                            a whole kernel's
   layoutlab draw attention --element 'O[5,17]'                        one element's way through a kernel
+  layoutlab draw attention --element 'O[0,133,2,17]' --set seq=300 --set heads=4 --set causal=true
 
 WHAT is a handoff's name, FILE.py[:NAME], a kernel (attention), an instruction, an expression, or - for stdin.
 exit status: 0; 2 where WHAT cannot be drawn or the file not written
@@ -27,6 +28,7 @@ colours: thread, value, warp, instruction, byte, bank, chunk, step, a coordinate
 """
 
 GRAPHS = ("gv", "dot")
+OF_TILES = ("rows", "cols", "only", "colour", "panels", "labels", "count_banks", "tile", "bits")
 
 KERNELS = {"attention": "attention_way"}
 """The kernels in kernels/, and the module there whose function NAME_way is the way of an element through each."""
@@ -69,7 +71,11 @@ def add(subparsers: Any) -> None:
 def run(args: Any) -> int:
     """Draws into the file, or as text to the terminal."""
     format = _format(args)
-    if args.element:
+    graph = args.element is not None or format in GRAPHS or args.graph
+    given = [flag for flag in OF_TILES if getattr(args, flag)]
+    if graph and given:
+        raise LayoutError(f"--{given[0].replace('_', '-')} chooses of a tile's grid, and this draws a graph")
+    if args.element is not None:
         return _put(_journey(args, format), args.output)
     if format in GRAPHS or args.graph:
         return _draw_graph(args, format)
@@ -87,7 +93,7 @@ def _refuse_unknown(what: str) -> None:
 
 
 def _format(args: Any) -> str:
-    suffix = Path(args.output).suffix[1:] if args.output not in (None, "-") else "txt"
+    suffix = Path(args.output).suffix[1:].lower() if args.output not in (None, "-") else "txt"
     found: str = args.format or suffix
     known = ("svg", "html", "txt", "tex", *GRAPHS)
     if found not in known:
@@ -137,7 +143,7 @@ def _journey(args: Any, format: str) -> str:
         title = args.element
     title = args.title or title
     if format == "txt":
-        return journey_text(stops, title)
+        return journey_text(stops, title, _width(args))
     from layoutlab.draw.graph import render
 
     source = journey_graph(stops, title)

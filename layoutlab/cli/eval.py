@@ -68,14 +68,18 @@ def run(args: Any) -> int:
 
 
 def _formula(value: Any) -> str:
-    from layoutlab.formula import formula, of_layout
+    from layoutlab.formula import spoken
+    from layoutlab.formula.layouts import MODE_NAMES
     from layoutlab.layout import Layout
     from layoutlab.swizzle import ComposedLayout
 
     if not isinstance(value, (Layout, ComposedLayout)):
         raise LayoutError(f"{value} is no layout: --formula prints the location that a layout gives")
-    m, out = of_layout(value)
-    return f"{value}   ({', '.join(m.axes)}) -> {formula(m, out)}"
+    outer = value.outer if isinstance(value, ComposedLayout) else value
+    found = spoken(value)
+    expressions = ", ".join(str(expression) for _, expression in found)
+    shown = expressions if len(found) == 1 else f"({expressions})"
+    return f"{value}   ({', '.join(MODE_NAMES[: outer.rank()])}) -> {shown}"
 
 
 def _shown(value: Any, style: Any) -> str:

@@ -19,7 +19,7 @@ examples:
   layoutlab explain 'tensor<ptr<bf16, smem, align<1024>, S<3,4,3>> o (8,64):(64,1)>'
   python my_kernel.py | layoutlab explain -
   layoutlab explain desc 0x4000404000000040 --arch sm_100      a shared-memory matrix descriptor
-  layoutlab explain idesc 0x8200490 --kind f16                 tcgen05.mma's instruction descriptor
+  layoutlab explain desc 0x8200490 --kind f16                  tcgen05.mma's instruction descriptor; also idesc WORD
 
 exit status: 0, 2 when nothing in the text was understood
 """
@@ -42,8 +42,12 @@ def add(subparsers: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("text", nargs="+", help="what was printed, or - for standard input; or desc|idesc WORD")
-    parser.add_argument("--arch", choices=["sm_90", "sm_100"], help="of desc; by default each that has the word")
-    parser.add_argument("--kind", help="of idesc: f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4, mxf4nvf4")
+    parser.add_argument(
+        "--arch", choices=["sm_90", "sm_100"], help="of desc: as a matrix descriptor; by default each that has the word"
+    )
+    parser.add_argument(
+        "--kind", help="of desc or idesc, as an instruction descriptor: f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4, mxf4nvf4"
+    )
 
 
 def run(args: Any) -> int:
@@ -117,13 +121,13 @@ def _bare(value: Any) -> bool:
 
 def _descriptors(args: Any) -> int:
     """Explains each word as a descriptor."""
-    from layoutlab.cli.words.descriptors import instruction_descriptor, matrix_descriptor
+    from layoutlab.cli.words.descriptors import descriptor, instruction_descriptor
 
     what, *words = args.text
-    if (what == "desc" and args.kind) or (what == "idesc" and args.arch):
-        raise LayoutError("--arch is for explain desc, --kind for explain idesc")
+    if (what == "idesc" and args.arch) or (args.arch and args.kind):
+        raise LayoutError("--arch is for matrix descriptors, --kind for tcgen05.mma's instruction descriptors")
     explained = [
-        matrix_descriptor(w, args.arch) if what == "desc" else instruction_descriptor(w, args.kind) for w in words
+        descriptor(w, args.arch, args.kind) if what == "desc" else instruction_descriptor(w, args.kind) for w in words
     ]
     print("\n\n".join("\n".join(lines) for lines in explained))
     return 0

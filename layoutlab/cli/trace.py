@@ -17,10 +17,11 @@ The file runs in a process of its own, as a script or by one of its callables, a
 CuTe DSL is watched; no GPU is needed. By default a compile stops after tracing (--compile goes on to the end), so what
 the script does with the compiled kernel may fail: that is reported, and what was traced is judged.
 
-With --replay, each kernel that the file calls (or else compiles from tensors that have memory) runs in the replay machine
-on the file's own CPU tensors, and the table comes from that run: who wrote each byte that was read, whatever
-pointer arithmetic led there. A byte that nobody wrote is refuted, and so is a writer that depends on how late
-started work is done. Keep the problem small: a machine on a CPU runs some hundred thousand instructions a second.
+With --replay, each kernel that the file calls (or else compiles from tensors that have memory) runs in the replay
+machine on the file's own CPU tensors, and the table comes from that run: who wrote each byte that was read, and where
+each operand's elements came from, whatever pointer arithmetic led there. A byte that nobody wrote is refuted, and so
+is a writer that depends on how late started work is done. Keep the problem small: a CPU runs some hundred thousand
+instructions a second.
 
 examples:
   layoutlab trace my_kernel.py:compile_it --set head_dim=64 -o handoffs.svg
@@ -49,7 +50,9 @@ def add(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     parser.add_argument(
         "--compile", action="store_true", help="compile to the end, not only until the layouts are known"
     )
-    parser.add_argument("--replay", action="store_true", help="run what the file calls, and take the table from the run")
+    parser.add_argument(
+        "--replay", action="store_true", help="run what the file calls, and take the table from the run"
+    )
     parser.add_argument("--allow", choices=["unsupported"], help="what is unsupported does not fail")
     parser.add_argument("--names", action="store_true", help="list every layout that was recorded, by name")
     parser.add_argument("--save", metavar="FILE.json", help="write the trace, for `diff` or to judge it again")

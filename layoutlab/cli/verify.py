@@ -49,7 +49,9 @@ def add(subparsers: _SubParsersAction[ArgumentParser]) -> None:
         help="prove that each element lands where it is read, or name the first that does not",
         description="Proves the claims about a handoff: covered, placed, exclusive, inside, legal. "
         "Alone, lists the names and their settings.",
-        epilog="Exit status: 0 proved, 1 refuted, 2 usage error, 3 undecided or unsupported.",
+        epilog="Exit status: 0 proved, 1 refuted, 2 usage error, 3 undecided or unsupported. A setting that is a "
+        "multiple, as `layoutlab verify` lists them, is a symbol for --for-all unless --set gives it a number; "
+        "--set kv=128* narrows it to the multiples of 128.",
     )
     parser.add_argument(
         "target", nargs="?", metavar="NAME|FILE.py[:NAME]", help="a named handoff, or a file of your own"
@@ -58,6 +60,18 @@ def add(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     parser.add_argument("--no-trace", action="store_true", help="ask the model alone, not the real kernel's compile")
     parser.add_argument(
         "--json", action="store_true", help="print one JSON object; a list for a file of several handoffs"
+    )
+    parser.add_argument(
+        "--formula", action="store_true", help="print write(t,v), read(m,k) and the digits that they share"
+    )
+    parser.add_argument("--latex", action="store_true", help="print them as LaTeX")
+    parser.add_argument(
+        "--for-all",
+        action="store_true",
+        help="prove it for all values of the settings that are multiples (kv=128* narrows)",
+    )
+    parser.add_argument(
+        "--check", choices=["z3"], help="give the printed formulas to another prover (needs the extra z3)"
     )
     parser.add_argument("--template", metavar="NAME", help="print the handoff as a file to edit, which verifies")
 
@@ -69,8 +83,15 @@ def run(args: Namespace) -> int:
     if args.target is None:
         print(listing())
         return 0
+    proving = args.formula or args.latex or args.check or args.for_all
+    if proving:
+        from layoutlab.cli.proving import formulas, refuse_together, theorems
+
+        refuse_together(args)
     functions = find(args.target)
     chosen = settings_of(args.set)
+    if args.for_all:
+        return theorems(functions, lambda f: general_chosen_for(f, chosen, functions), args)
     handoffs = [made(f, partial(f, **chosen_for(f, chosen, functions))) for f in functions]
     statuses, objects = [0], list[dict[str, Any]]()
     for i, h in enumerate(handoffs):
@@ -78,12 +99,17 @@ def run(args: Namespace) -> int:
         tracer = None if args.no_trace or not of_catalogue(h) else TRACERS.get(h.name)
         if not args.json:
             print(("\n" if i else "") + report(verdict), flush=True)
+        if proving:
+            lines, found, status = formulas(verdict, args)
+            statuses.append(status)
+            if not args.json:
+                print("\n" + "\n".join(lines), flush=True)
         trace = tracer(verdict) if tracer else None
         if not args.json and not args.no_trace:
             print(f"trace: {trace.line if trace else untraced(h)}")
         statuses += [verdict.exit_status, 1 if trace and trace.agrees is False else 0]
         if args.json:
-            objects.append(_object(verdict, trace))
+            objects.append({**_object(verdict, trace), **(found if proving else {})})
     if args.json:
         import json
 
@@ -110,6 +136,8 @@ def listing() -> str:
     for name, function in CATALOGUE.items():
         lines.append(f"{name}   {function.doc.splitlines()[0]}")
         lines += [f"    {setting}" for setting in function.settings.entries]
+        symbols = [f"{e.name}={e.multiple}" for e in function.general.settings.entries if e.multiple]
+        lines += [f"    --for-all: {', '.join(symbols)}"] if symbols else []
     return "\n".join([*lines, "", "layoutlab verify NAME --set KEY=VALUE, or layoutlab verify FILE.py[:NAME]"])
 
 
@@ -151,15 +179,25 @@ def chosen_for(function: HandoffFunction, chosen: Mapping[str, str], all_of: lis
     return {name: value for name, value in chosen.items() if name in own}
 
 
+def general_chosen_for(
+    function: HandoffFunction, chosen: Mapping[str, str], all_of: list[HandoffFunction]
+) -> dict[str, str]:
+    """The same for the functions of which these have chosen values."""
+    return chosen_for(function.general, chosen, [f.general for f in all_of])
+
+
 def _object(verdict: Verdict, trace: Trace | None) -> dict[str, Any]:
     return {
-        "schema": 1,
-        "version": _version("layoutlab"),
-        "dsl_version": _version("nvidia-cutlass-dsl"),
+        **versions(),
         **as_json(verdict),
         "trace": {"agrees": trace.agrees, "line": trace.line, **trace.json} if trace else None,
         "trace_seconds": trace.seconds if trace else None,
     }
+
+
+def versions() -> dict[str, Any]:
+    """What every JSON object begins with."""
+    return {"schema": 1, "version": _version("layoutlab"), "dsl_version": _version("nvidia-cutlass-dsl")}
 
 
 def _version(package: str) -> str | None:

@@ -1,6 +1,7 @@
 """The TMA boxes that a reader needs, or that a writer's tile can be stored by: from where the elements lie alone.
 
 >>> from layoutlab.catalogue import sV
+>>> from layoutlab.handoff.buffer import storage_of
 >>> found = boxes_over(storage_of(sV().reader))
 >>> print(found.box, found.swizzle, found.starts_bytes)
 {'n': 64, 'k': 128} 128 (0, 16384)
@@ -13,14 +14,11 @@ from dataclasses import dataclass
 from itertools import product
 
 from layoutlab.atoms.descriptors import SwizzleMode, pattern_of
-from layoutlab.derive.strided import Strided, along, mode_of, strided_form
-from layoutlab.derive.threads import storage_of
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.places import Modes
 from layoutlab.handoff.storage import Smem
+from layoutlab.handoff.strided import Strided, along, mode_of, strided_form
 from layoutlab.handoff.tile import Tile
-
-__all__ = ["Box", "boxes_over", "storage_of"]
 
 BOX_LIMIT = 256
 """Elements that a box has along one dimension at most (PTX ISA, "Tensors")."""
@@ -79,8 +77,8 @@ def _contiguous(tile: Tile, places: Strided) -> tuple[str, int]:
         steps = places.steps(axis)
         if steps and steps[0][1] == tile.bits:
             return axis, steps[0][0]
-    steps = {axis: places.steps(axis)[0][1] // 8 for axis in tile.extents if places.steps(axis)}
-    shown = ", ".join(f"{axis} steps by {step} bytes" for axis, step in steps.items())
+    apart = {axis: places.steps(axis)[0][1] // 8 for axis in tile.extents if places.steps(axis)}
+    shown = ", ".join(f"{axis} steps by {step} bytes" for axis, step in apart.items())
     raise LayoutError(f"a box's first dimension is contiguous, and none of the tile's is: {shown}")
 
 

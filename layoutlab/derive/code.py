@@ -6,9 +6,9 @@ cute.make_layout((128, (64, 2)), stride=(64, (1, 8192)))
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
-from layoutlab.errors import LayoutError
 from layoutlab.int_tuple import IntTuple
 from layoutlab.layout import Layout
 
@@ -29,20 +29,6 @@ def tuple_code(value: IntTuple) -> str:
     return str(value)
 
 
-def modes_layout(*axes: Sequence[tuple[int, int]]) -> Layout:
-    """A layout with one mode for each axis, from its (extent, stride) parts; an axis of one part is not nested.
-
-    >>> modes_layout([(128, 64)], [(64, 1), (2, 8192)])
-    (128,(64,2)):(64,(1,8192))
-    """
-    shapes, strides = list[IntTuple](), list[IntTuple]()
-    for axis in axes:
-        parts = [part for part in axis if part[0] > 1] or [(1, 0)]
-        shapes.append(parts[0][0] if len(parts) == 1 else tuple(e for e, _ in parts))
-        strides.append(parts[0][1] if len(parts) == 1 else tuple(s for _, s in parts))
-    return Layout(tuple(shapes), tuple(strides))
-
-
 def function(name: str, arguments: str, doc: Sequence[str], body: Sequence[str]) -> str:
     """A function of a kernel, to be pasted into a module: its remarks and its lines."""
     lines = [f"# {line}" for line in doc]
@@ -51,7 +37,10 @@ def function(name: str, arguments: str, doc: Sequence[str], body: Sequence[str])
 
 
 def identifier(name: str) -> str:
-    """A tile's name as a part of Python names; refuses one that cannot be."""
-    if not name.isidentifier():
-        raise LayoutError(f"the tile is called {name!r}, which is no name in Python: code needs one, P or K2")
-    return name
+    """A tile's name as a part of Python names.
+
+    >>> identifier("P"), identifier("my P"), identifier("2nd")
+    ('P', 'my_P', '_2nd')
+    """
+    plain = re.sub(r"\W", "_", name, flags=re.ASCII) or "_"
+    return f"_{plain}" if plain[0].isdigit() else plain

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from layoutlab.derive.boxes import boxes_over
 from layoutlab.derive.pieces import Piece
-from layoutlab.derive.threads import best, matrices, needed, storage_of, vectors
+from layoutlab.derive.threads import best, matrices, needed, vectors
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.boxes import tma_load
+from layoutlab.handoff.buffer import storage_of
 from layoutlab.handoff.core import Case, Handoff, verify
 from layoutlab.handoff.writer import Writer
 

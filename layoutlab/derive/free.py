@@ -8,7 +8,7 @@ the wavefronts of all threads' accesses; TMA and the tensor core have none to co
 >>> from layoutlab.catalogue import sP
 >>> found = free_storage([sP(kv=64)])
 >>> print(found.served[0].name, found.served[0].wavefronts, found.served[0].layout)
-k contiguous, swizzle 128 B 128 S<3,4,3> o 0 o ((8,16),64):((64,512),1)
+k contiguous, swizzle 128 B 128 S<3,4,3> o 0 o (128,64):(64,1)
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from typing import Literal
 from layoutlab.atoms.descriptors import Major, SwizzleMode, pattern_of
 from layoutlab.cost import Access, suggest_swizzle
 from layoutlab.derive.boxes import boxes_over
-from layoutlab.derive.code import modes_layout
 from layoutlab.derive.core import EXIT_STATUS, Unsupported, Verdict, unproved, with_writer
 from layoutlab.derive.readers import descriptor_reader, with_reader
 from layoutlab.derive.threads import best, matrices, needed, vectors
@@ -32,6 +31,7 @@ from layoutlab.handoff.matrices import ldmatrix
 from layoutlab.handoff.places import Modes
 from layoutlab.handoff.reader import umma_a, umma_b, wgmma_a
 from layoutlab.handoff.storage import Smem, smem
+from layoutlab.handoff.strided import modes_layout
 from layoutlab.handoff.writer import Writer
 from layoutlab.swizzle import ComposedLayout, Swizzle
 

@@ -49,7 +49,7 @@ def _none(found: Freed) -> str:
 def _sides(found: Freed) -> list[Derived]:
     """Each handoff's writer and reader over the buffer of least cost."""
     served = found.served[0].handoffs
-    return [derive(h, side) for h in served for side in ("writer", "reader")]  # type: ignore[arg-type]
+    return [derive(h, side) for h in served for side in ("writer", "reader")]
 
 
 def _pieces(found: Freed) -> list[Piece]:

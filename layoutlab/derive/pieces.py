@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from layoutlab.derive.boxes import Box
-from layoutlab.derive.code import function, identifier, layout_code, modes_layout, tuple_code
+from layoutlab.derive.code import function, identifier, layout_code, tuple_code
 from layoutlab.derive.tensor_memory import TmemStore
 from layoutlab.derive.threads import Matrices, Needed, Vector
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.core import Handoff
 from layoutlab.handoff.storage import Smem
+from layoutlab.handoff.strided import modes_layout
 from layoutlab.layout import Layout
 from layoutlab.swizzle import ComposedLayout
 
@@ -143,7 +144,8 @@ def tmem_piece(found: Sequence[TmemStore], h: Handoff) -> Piece:
         [f"words = {words}"]
         if store.order is None
         else [
-            f"ordered = cute.make_rmem_tensor(cute.make_layout({h.writer.owner.places.axes['v']}), r{name}.element_type)",
+            f"values = cute.make_layout({h.writer.owner.places.axes['v']})",
+            f"ordered = cute.make_rmem_tensor(values, r{name}.element_type)",
             f"held = cute.make_tensor(r{name}.iterator, {layout_code(store.order)})",
             "for v in cutlass.range_constexpr(cute.size(ordered)):",
             "    ordered[v] = held[v]",
@@ -264,7 +266,8 @@ def swizzle_code(swizzle: Any, lower: int = 0) -> str:
 
 def buffer_lines(storage: Smem, like: str) -> list[str]:
     """The tensor of the buffer, its swizzle on the pointer, or between pointer and layout where it is of offsets."""
-    name, layout = storage.name, f"{storage.name}_layout"
+    name = f"s{identifier(storage.tile.name)}"
+    layout = f"{name}_layout"
     swizzle = storage.layout.inner if isinstance(storage.layout, ComposedLayout) else None
     first = f"{layout} = {layout_code(plain_layout(storage))}"
     plain = f"cute.recast_ptr(start, dtype={like}.element_type)"
@@ -290,7 +293,7 @@ def _copied(name: str, order: Layout | None) -> list[str]:
         lines += [
             f"tRS_r{name} = cute.make_rmem_tensor(cute.make_layout(tRS_s{name}.shape), r{name}.element_type)",
             f"held = cute.make_tensor(r{name}.iterator, {layout_code(order)})",
-            f"for v in cutlass.range_constexpr(cute.size(held)):",
+            "for v in cutlass.range_constexpr(cute.size(held)):",
             f"    tRS_r{name}[v] = held[v]",
         ]
     return [*lines, f"cute.copy(tiled_store, tRS_r{name}, tRS_s{name})"]
@@ -339,4 +342,3 @@ def coalesce_values(part: ComposedLayout) -> Any:
     """A thread's part as a function of its value's number."""
     assert isinstance(part.offset, int)
     return lambda v: part.offset + part.outer(v)
-

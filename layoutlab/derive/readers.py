@@ -3,25 +3,24 @@
 >>> from layoutlab.catalogue import sV
 >>> from layoutlab.derive.core import derive
 >>> found = derive(sV(read_major="K"), side="reader")
->>> found.pieces[0].facts["major"], found.pieces[0].facts["descriptor"]["lbo"], found.pieces[0].facts["words"]["sm_100"][0]
+>>> facts = found.pieces[0].facts
+>>> facts["major"], facts["descriptor"]["lbo"], facts["words"]["sm_100"][0]
 ('MN', 16384, '0x4000404004000000')
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from layoutlab.atoms.descriptors import Arch, Major, SmemDescriptor, SwizzleMode
 from layoutlab.atoms.operand import k_per_instruction
 from layoutlab.derive.boxes import boxes_over
-from layoutlab.derive.code import function, identifier, layout_code, modes_layout, tuple_code
+from layoutlab.derive.code import function, identifier, layout_code, tuple_code
 from layoutlab.derive.core import Forms, Unsupported
 from layoutlab.derive.pieces import CPASYNC, Piece, buffer_lines, plain_layout, swizzle_code
-from layoutlab.derive.strided import hardware, in_elements, strided_form
-from layoutlab.derive.threads import storage_of
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.boxes import tma_store
+from layoutlab.handoff.buffer import storage_of
 from layoutlab.handoff.core import Handoff
 from layoutlab.handoff.fields import fields_of
 from layoutlab.handoff.inverse import inverse
@@ -29,6 +28,8 @@ from layoutlab.handoff.matrices import ldmatrix
 from layoutlab.handoff.places import Places
 from layoutlab.handoff.reader import Reader, umma_a, umma_a_tmem, umma_b, umma_d, wgmma_a
 from layoutlab.handoff.storage import Smem
+from layoutlab.handoff.strided import hardware, in_elements, modes_layout, strided_form
+from layoutlab.layout import Layout
 from layoutlab.swizzle import ComposedLayout
 
 MODES: tuple[SwizzleMode, ...] = (128, 64, 32, 0, "128_32b")
@@ -125,12 +126,13 @@ def _descriptor_piece(h: Handoff, places: Places, unread: list[str]) -> Piece:
         f"K steps start {', '.join(map(str, starts))} bytes further on",
         *(f"{arch}: {', '.join(shown)}" for arch, shown in words.items()),
     ]
-    code = function(
-        f"s{name}_operand",
-        "start: cute.Pointer, element_type",
-        [*doc, f"The tensor of which make_fragment_{'B' if h.reader.make is umma_b else 'A'} makes these descriptors."],
-        _operand(h, places),
-    )
+    fragment = f"make_fragment_{'B' if h.reader.make is umma_b else 'A'}"
+    if desc.base_offset:
+        said = [*doc, f"{fragment} writes no base offset: these words have to be set by hand."]
+        code = "\n".join(f"# {line}" for line in said) + "\n"
+    else:
+        said = [*doc, f"The tensor of which {fragment} makes these descriptors."]
+        code = function(f"s{name}_operand", "start: cute.Pointer, element_type", said, _operand(h, places))
     facts = {
         "descriptor": {f: getattr(desc, f) for f in ("start", "lbo", "sbo", "swizzle", "base_offset")},
         "fields": {"start": desc.start >> 4, "lbo": desc.lbo >> 4, "sbo": desc.sbo >> 4},
@@ -155,17 +157,10 @@ def _operand(h: Handoff, places: Places) -> list[str]:
         rest += [(extent // take, stride * take)] if extent > take else []
         left //= take
     (r,), (k0,), (k1,) = (list(modes_layout(part)) for part in (rows, inside, rest))
-    shape, stride = (tuple_code((tuple_part(r, f), tuple_part(k0, f))) for f in ("shape", "stride"))
-    shapes, strides = f"({shape}, 1, {tuple_code(k1.shape)})", f"({stride}, 0, {tuple_code(k1.stride)})"
-    layout = f"cute.make_layout({shapes}, stride={strides})"
+    layout = layout_code(Layout(((r.shape, k0.shape), 1, k1.shape), ((r.stride, k0.stride), 0, k1.stride)))
     storage = storage_of(with_reader(h, _as_reader(h, places)).reader)
     swizzle = storage.layout.inner if isinstance(storage.layout, ComposedLayout) else None
     return [f"return cute.make_tensor(cute.recast_ptr(start, {swizzle_code(swizzle)}, element_type), {layout})"]
-
-
-def tuple_part(layout: Any, part: str) -> Any:
-    """Shape or stride of a layout."""
-    return getattr(layout, part)
 
 
 def _as_reader(h: Handoff, places: Places) -> Reader:
@@ -185,9 +180,7 @@ def _boxes(h: Handoff) -> Piece:
     storage, name = buffer_of(h), identifier(h.tile.name)
     found = boxes_over(storage, next(iter(h.reader.given["box"])))
     tensor = h.reader.given.get("tensor")
-    reader = tma_store(
-        storage, box=found.box, swizzle=found.swizzle, starts_bytes=found.starts_bytes, tensor=tensor
-    )
+    reader = tma_store(storage, box=found.box, swizzle=found.swizzle, starts_bytes=found.starts_bytes, tensor=tensor)
     data = plain_layout(storage)
     swizzle = storage.layout.inner if isinstance(storage.layout, ComposedLayout) else None
     sizes = " x ".join(f"{axis} {extent}" for axis, extent in found.box.items())

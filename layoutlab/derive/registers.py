@@ -5,7 +5,7 @@
 True
 >>> registers_piece(rs_reuse(dtype="e4m3"))
 Traceback (most recent call last):
-layoutlab.errors.LayoutError: T0 V2 (m=8, k=0) is asked of T0, and T0 V4 (m=0, k=8) of T2: threads have to exchange \
+layoutlab.errors.LayoutError: T0 V0 (m=0, k=0) is asked of T0, and T0 V4 (m=0, k=8) of T2: threads have to exchange \
 values first (shuffles), or B's rows to be permuted alike
 """
 
@@ -15,12 +15,13 @@ from dataclasses import replace
 
 from layoutlab.algebra import composition
 from layoutlab.atoms.operand import as_modes
-from layoutlab.derive.code import function, identifier, layout_code, modes_layout
+from layoutlab.derive.code import function, identifier, layout_code
 from layoutlab.derive.pieces import Piece
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.claims import Question
 from layoutlab.handoff.core import Handoff
 from layoutlab.handoff.registers import keep
+from layoutlab.handoff.strided import modes_layout
 from layoutlab.handoff.writer import owned
 from layoutlab.layout import make_layout
 

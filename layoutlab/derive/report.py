@@ -2,8 +2,8 @@
 
 >>> from layoutlab.catalogue import sP
 >>> from layoutlab.derive.core import derive
->>> print(report(derive(sP(kv=64))).splitlines()[3])
-#   owner    (128,64):(1,128)   (T128,V64) -> m + 128 k   [modelled: tcgen05.ld.32x32b.x32, row = lane]
+>>> print(report(derive(sP(kv=64))).splitlines()[6])
+# Proved for each of them, covered, placed, exclusive, inside and legal: a tiled copy, a store by coordinates.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def report(found: Derived) -> str:
     if found.refusals and (found.side == "writer" or not found.pieces):
         lines += ["", ""] if found.pieces else ["#"]
         for form, why in found.refusals.items():
-            lines += remark(f"No {NAMES.get(form, form)}: {why}." if form else f"There is none: {why}.")
+            lines += remark(f"Not {NAMES.get(form, form)}: {why}." if form else f"There is none: {why}.")
     if not found.pieces:
         lines += ["#", *remark(_none(found))]
     return "\n".join(lines)

@@ -18,11 +18,11 @@ from typing import Any
 from layoutlab.algebra import composition
 from layoutlab.atoms.operand import as_modes
 from layoutlab.atoms.tmem import TmemAtom
-from layoutlab.derive.code import modes_layout
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.cures import REPEATS, SHAPES
 from layoutlab.handoff.reader import Reader
 from layoutlab.handoff.storage import Tmem, tmem
+from layoutlab.handoff.strided import modes_layout
 from layoutlab.handoff.tensor_memory import tmem_store
 from layoutlab.handoff.tmem_transfer import Transfer
 from layoutlab.handoff.writer import Owner, Writer, owned
@@ -50,8 +50,11 @@ def column_of(reader: Reader) -> int:
 
 
 def tmem_stores(owner: Owner, reader: Reader) -> list[TmemStore]:
-    """Every store that does it, first those that take registers as they are held, of fewest instructions; raises LayoutError with the reason where none does."""
-    tile, storage = owner.tile, tmem(over=owner.tile, column=column_of(reader))
+    """Every store that does it, first those that take registers as they are held, of fewest instructions first.
+
+    Raises LayoutError with the reason where none does.
+    """
+    (rows, columns), storage = owner.tile.shape, tmem(over=owner.tile, column=column_of(reader))
     places = reader.read.after(owner.places)
     axes, wanted = owner.places.axes, _cells(places.at, owner.places.axes, 0)
     found, near = list[TmemStore](), ("", -1)
@@ -59,7 +62,7 @@ def tmem_stores(owner: Owner, reader: Reader) -> list[TmemStore]:
         for repeat in REPEATS:
             try:
                 atom = TmemAtom("st", shape, repeat)  # type: ignore[arg-type]
-                transfer = Transfer(atom, *tile.shape, tile.bits)
+                transfer = Transfer(atom, rows, columns, owner.tile.bits)
                 if transfer.fault or dict(transfer.places().axes) != dict(axes):
                     continue
                 puts = _cells(transfer.places().at, axes, storage.column * COLUMN_BITS)
@@ -72,7 +75,7 @@ def tmem_stores(owner: Owner, reader: Reader) -> list[TmemStore]:
             if made is not None:
                 found.append(TmemStore(made[0], atom, transfer.steps, made[1]))
     if not found:
-        raise LayoutError(near[0] or f"no tcgen05.st takes {axes['v']} values of {axes['t']} threads over {tile}")
+        raise LayoutError(near[0] or f"no tcgen05.st takes {axes['v']} values of {axes['t']} threads over {owner.tile}")
     return sorted(found, key=lambda s: (s.order is not None, s.instructions))
 
 

@@ -21,17 +21,16 @@ from math import prod
 from typing import Any
 
 from layoutlab.algebra import coalesce, composition
-from layoutlab.derive.code import modes_layout
-from layoutlab.derive.strided import Strided, in_elements, strided_form
 from layoutlab.errors import LayoutError
+from layoutlab.handoff.buffer import storage_of
 from layoutlab.handoff.matrices import stmatrix
 from layoutlab.handoff.places import Places
 from layoutlab.handoff.reader import Reader
 from layoutlab.handoff.report import store_wavefronts
-from layoutlab.handoff.storage import Smem, smem
+from layoutlab.handoff.storage import Smem
+from layoutlab.handoff.strided import Strided, along, in_elements, modes_layout, strided_form
 from layoutlab.handoff.writer import Owner, Writer, owned, store
 from layoutlab.layout import Layout, make_layout
-from layoutlab.swizzle import ComposedLayout, Swizzle
 
 LANES, ROW_BITS, REGISTER_BITS, WAVEFRONT_BITS = 32, 128, 32, 1024
 Digit = tuple[int, int, int]
@@ -91,37 +90,6 @@ def needed(owner: Owner, reader: Reader) -> Needed:
     before = storage.element.scaled(owner.tile.bits, "bit", storage.offset * owner.tile.bits)
     tv = strided_form(before.after(owner.places))
     return Needed(owner, reader, storage, tv, _flat(owner))
-
-
-def storage_of(reader: Reader) -> Smem:
-    """The buffer of shared memory that a reader reads, from its places alone, with the swizzle that they have."""
-    if reader.space != "smem":
-        raise LayoutError(f"{reader.who} reads {reader.space}, no shared memory")
-    tile, places = reader.tile, strided_form(reader.read)
-    modes = [in_elements(places.steps(axis), tile.bits, f"the reader along {axis}") for axis in tile.extents]
-    outer = modes_layout(*modes)
-    start = places.base + places.shift
-    if start % 8 or start < 0:
-        raise LayoutError(f"the reader starts at bit {start}, and a buffer starts at a byte")
-    swizzle = _bytes(places.swizzle)
-    layout = outer if swizzle is None else ComposedLayout(swizzle, 0, outer)
-    made = smem(layout, over=tile, base_bytes=start // 8, align_bytes=1024)
-    if places.shift and swizzle is not None:  # the swizzle's rows are counted from the buffer's own start
-        made = replace(made, swizzles="offsets")
-        zero = dict.fromkeys(tile.extents, 0)
-        if made.places.at(**zero) != reader.read.at(**zero) or places.base % made.repeat_bytes:
-            raise LayoutError(
-                f"the reader's swizzle counts rows from byte {places.shift // 8} and its elements start at byte "
-                f"{start // 8}: a store swizzles addresses, or offsets from its buffer's start"
-            )
-    return made
-
-
-def _bytes(swizzle: Swizzle | None) -> Swizzle | None:
-    """A swizzle of bits as CuTe prints it beside a pointer, counting bytes."""
-    if swizzle is None or not swizzle.bits:
-        return None
-    return replace(swizzle.counted_in(8), unit_bits=None)
 
 
 def _bounds(places: Places, axis: str) -> tuple[int, int]:
@@ -199,7 +167,7 @@ def _vector(need: Needed, bits: int) -> Vector | None:
     order = neighbours_first(need, bits // need.bits)
     if order is False:
         return None
-    kept = None if order is None or order is True else order
+    kept = order if isinstance(order, Layout) else None
     writer = store(need.holder(kept), need.storage, bits=bits)
     if writer.vector_rule().fault:
         return None
@@ -307,8 +275,6 @@ def _matrices(need: Needed, trans: bool) -> Iterator[Matrices]:
 def _lane_steps(need: Needed) -> list[int]:
     """What each bit of the lane adds, in bits."""
     places = need.tv.modes["t"]
-    from layoutlab.derive.strided import along
-
     steps = [int(along(places, 1 << i)) for i in range(5)]
     if any(along(places, lane) != sum(s for i, s in enumerate(steps) if lane >> i & 1) for lane in range(LANES)):
         raise LayoutError("the lanes of a warp are no digits of 2 along the buffer")
@@ -351,7 +317,7 @@ def _made(need: Needed, trans: bool, count: int, register: list[Digit], rest: li
     order = _ordered(need, [*register, *chosen, *left])
     if order is False:
         return None
-    kept = None if order is True or order is False else order
+    kept = order if isinstance(order, Layout) else None
     owner = need.holder(kept)
     rows = _rows(need, trans, register, chosen, [d for d in left if d[1] > 1])
     try:

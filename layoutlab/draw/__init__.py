@@ -27,6 +27,8 @@ __all__ = ["FORMATS", "Choice", "Picture", "draw", "picture_of", "rendered", "re
 
 FORMATS = ("svg", "html", "txt", "tex")
 NOTEBOOK_CELLS = 1 << 14
+CORNER = (16, 32)
+"""Rows and columns that a notebook shows of what has more cells."""
 
 
 def draw(
@@ -47,7 +49,7 @@ def draw(
     `what` is a layout, a copy, an MMA, an instruction, a handoff, a verdict or a text; the keywords are `Choice`'s.
     Raises LayoutError for an unknown format, column or panel.
     """
-    suffix = str(path).rpartition(".")[2] if path is not None else "svg"
+    suffix = str(path).rpartition(".")[2].lower() if path is not None else "svg"
     text = rendered(picture_of(what, Choice(**choice)), format or suffix, palette, width)
     if path is not None:
         with open(path, "w", encoding="utf-8") as file:
@@ -77,11 +79,20 @@ def rendered(picture: Picture, format: str, palette: str = "safe", width: int = 
 
 
 def repr_svg(what: Any) -> str | None:
-    """What a notebook shows of an object: its SVG, or None where it is too large to read or has no picture."""
+    """What a notebook shows of an object: its SVG, of a large one a corner; None where it has none."""
+    from dataclasses import replace
+
     try:
         picture = picture_of(what)
+        if _cells(picture) > NOTEBOOK_CELLS:
+            rows, cols = CORNER
+            picture = picture_of(what, Choice(rows=(0, rows), cols=(0, cols)))
+            said = f"the first {rows} rows and {cols} columns; layoutlab.draw.draw(...) draws them all"
+            picture = replace(picture, notes=(*picture.notes, said))
     except LayoutError:
         return None
-    if sum(panel.rows * panel.cols for panel in picture.panels) > NOTEBOOK_CELLS:
-        return None
-    return rendered(picture, "svg")
+    return rendered(picture, "svg") if _cells(picture) <= NOTEBOOK_CELLS else None
+
+
+def _cells(picture: Picture) -> int:
+    return sum(panel.rows * panel.cols for panel in picture.panels)

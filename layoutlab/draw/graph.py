@@ -14,6 +14,7 @@ from typing import Any
 
 from layoutlab.draw.handoffs import short
 from layoutlab.draw.legs import Leg, Tensor, Unit, leg_of
+from layoutlab.draw.picture import printable
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.core import Handoff, verify
 from layoutlab.handoff.verdict import Verdict
@@ -21,7 +22,7 @@ from layoutlab.handoff.verdict import Verdict
 FONT = "Courier"
 """Whose widths every renderer knows, and which no monospaced font exceeds."""
 
-LONG = 3
+LONG = 2
 """Handoffs of a graph from left to right; one of more goes down the page."""
 
 _WIDE = 46  # letters of a label's line
@@ -81,6 +82,7 @@ def graph_of(handoffs: Iterable[Handoff | Verdict | Leg], title: str = "") -> st
         said = where if isinstance(where, str) else f"{where.name} in global memory"
         return node((said, *_shape(where)), _SHAPES["gmem"][0], "buffer", "gmem", said)
 
+    outward = {leg.writer for leg in legs if leg.handoff.writer.space == "gmem"}  # whose buffers are legs of their own
     for leg, verdict in zip(legs, verdicts, strict=True):
         made = leg.handoff
         space = made.writer.space
@@ -97,7 +99,7 @@ def graph_of(handoffs: Iterable[Handoff | Verdict | Leg], title: str = "") -> st
         edge(buffer, reader, (_source(made.reader.source), said, _why(verdict)), **look)
         if leg.source:
             edge(tensor(leg.source), writer, ())
-        if leg.target and space != "gmem":
+        if leg.target and space != "gmem" and leg.reader not in outward:
             edge(reader, tensor(leg.target), ())
     return str(graph.source)
 
@@ -145,7 +147,7 @@ def _title(verdicts: Sequence[Any], title: str) -> str:
     import graphviz
 
     told = title or ", ".join(short(v.handoff) for v in verdicts)
-    return str(graphviz.escape("\n".join(textwrap.wrap(told, 2 * _WIDE))))
+    return str(graphviz.escape("\n".join(textwrap.wrap(printable(told), 2 * _WIDE))))
 
 
 def _source(text: str) -> str:
@@ -179,4 +181,4 @@ def _why(verdict: Any) -> str:
 def wrapped(text: str) -> list[str]:
     import textwrap
 
-    return textwrap.wrap(text, _WIDE, break_on_hyphens=False) if text else []
+    return textwrap.wrap(printable(text), _WIDE, break_on_hyphens=False) if text else []

@@ -16,7 +16,7 @@ from layoutlab.errors import LayoutError
 from layoutlab.handoff.core import Handoff, verify
 from layoutlab.handoff.inverse import inverse
 from layoutlab.handoff.report import cost_line
-from layoutlab.handoff.verdict import Claim, Verdict
+from layoutlab.handoff.verdict import Claim, Verdict, Witness
 
 WORDS = {
     "byte": "written at byte", "read": "read at byte", "step": "MMA step", "lane": "written in lane",
@@ -26,6 +26,9 @@ WORDS = {
     "to_thread": "loaded by thread", "to_value": "as its value",
 }  # fmt: skip
 """What people call a column; nothing for one that they need not see."""
+
+KNOWN = {*WORDS, "thread", "value", "warp", "instruction", "bank", "chunk", "col", WRONG, "element"}
+"""What columns are called that say something else than a coordinate."""
 
 BOXES = {"thread": "box", "value": "element in its box"}
 """What they call it where no threads write, but TMA."""
@@ -61,6 +64,9 @@ def handoff_picture(what: Handoff | Verdict, choice: Choice = WHOLE) -> Picture:
     """
     verdict = what if isinstance(what, Verdict) else verify(what)
     made: Handoff = verdict.handoff
+    for name, given in (("bits", choice.bits), ("tile", choice.tile)):
+        if given is not None:
+            raise LayoutError(f"{name} is of a bare layout: {made.name} is a handoff of tile {made.tile}")
     row, col = _axes(made)
     everything = _items(made, row, col)
     items = kept(everything, choice, row, col)
@@ -70,8 +76,8 @@ def handoff_picture(what: Handoff | Verdict, choice: Choice = WHOLE) -> Picture:
     picture = Picture(
         title, items, panels, choice.colour or by_owner(items),
         (*_notes(verdict), *shared(panels[1], "places receive several elements")),
-        _arrows(items, panels, verdict["placed"]), tuple(made.tile.extents), made.tile.bits,
-        WORDS if made.writer.owner.threaded else WORDS | _kind(made)[0],
+        _arrows(items, panels, verdict["placed"], _columns(made)), tuple(_columns(made).values()), made.tile.bits,
+        _words(made),
     )  # fmt: skip
     return chosen(picture, choice)
 
@@ -84,8 +90,22 @@ def short(made: Handoff) -> str:
 
 def _axes(made: Handoff) -> tuple[str, str]:
     """The columns that are the rows and the columns of the tile's panels."""
-    names = list(made.tile.extents)
+    names = list(_columns(made).values())
     return (names[0], names[1]) if len(names) == 2 else ("0", names[0]) if len(names) == 1 else (names[0], "col")
+
+
+def _words(made: Handoff) -> dict[str, str]:
+    """What people call a column of this handoff."""
+    axes = {name: axis for axis, name in _columns(made).items() if name != axis}
+    return WORDS | axes | ({} if made.writer.owner.threaded else _kind(made)[0])
+
+
+def _columns(made: Handoff) -> dict[str, str]:
+    """The column of each of the tile's coordinates: its name, with a stroke where a column is called so already.
+
+    A tile may well have coordinates called lane or column.
+    """
+    return {axis: f"{axis}_" if axis in KNOWN else axis for axis in made.tile.extents}
 
 
 def _items(made: Handoff, row: str, col: str) -> Items:
@@ -117,7 +137,7 @@ def _items(made: Handoff, row: str, col: str) -> Items:
     columns: dict[str, Any] = {
         "thread": np.concatenate([t + owner.first_thread, nobody]),
         "value": np.concatenate([v, nobody]),
-        **coordinates,
+        **{name: coordinates[axis] for axis, name in _columns(made).items()},
     }
     if owner.threaded:
         each = max(made.writer.bits // bits, 1)
@@ -130,7 +150,7 @@ def _items(made: Handoff, row: str, col: str) -> Items:
         )
     columns |= _place_columns(written, reads, bits)
     if "operand" in made.reader.source and len(extents) == 2:
-        columns["step"] = coordinates[col] // (STEP_BITS // bits)
+        columns["step"] = columns[col] // (STEP_BITS // bits)
     columns |= _loaded_columns(made, coordinates)
     columns[WRONG] = (~same).astype(int)
     items: Items = {name: values.tolist() for name, values in columns.items()}
@@ -276,20 +296,16 @@ def _notes(verdict: Verdict) -> tuple[str, ...]:
     )
 
 
-def _arrows(items: Items, panels: Sequence[Panel], placed: Claim) -> tuple[Arrow, ...]:
+def _arrows(items: Items, panels: Sequence[Panel], placed: Claim, names: dict[str, str]) -> tuple[Arrow, ...]:
     """The first counterexample, in memory, and to it from the tile and from it to the reader's view."""
     at = placed.witness
     if placed.verdict != "refuted" or at is None:
         return ()
-    found = [
-        i
-        for i, (t, v) in enumerate(zip(items["thread"], items["value"], strict=True))
-        if (t, v) == (at.thread, at.value)
-    ]
-    if not found:
+    found = _item_of(items, at, names)
+    if found is None:
         return ()
     tile, memory, reader = panels
-    item = found[0]
+    item = found
     if "byte" not in items:
         row = "lane" if "lane" in items else "holder"
         wrote, reads = (cell_in_row(memory, items[f"{b}{row}"][item], items[f"{b}bit"][item]) for b in ("", "read_"))
@@ -305,6 +321,16 @@ def _arrows(items: Items, panels: Sequence[Panel], placed: Claim) -> tuple[Arrow
             ends = ("memory", other, panel.name, cell) if back else (panel.name, cell, "memory", other)
             out.append(Arrow(*ends, "", thin=True))
     return tuple(out)
+
+
+def _item_of(items: Items, at: Witness, names: dict[str, str]) -> int | None:
+    """The item that a counterexample is about: its thread's value, or of a unit without threads the element."""
+    if at.thread is not None:
+        pairs = zip(items["thread"], items["value"], strict=True)
+        return next((i for i, pair in enumerate(pairs) if pair == (at.thread, at.value)), None)
+    columns = [[x == wanted for x in items[names[axis]]] for axis, wanted in (at.coordinate or {}).items()]
+    here = zip(*columns, items[WRONG], [t >= 0 for t in items["thread"]], strict=True)
+    return next((i for i, row in enumerate(here) if all(row)), None)
 
 
 def cell_of(panel: Panel, item: int) -> int | None:

@@ -16,7 +16,8 @@ from sys import byteorder
 from typing import Any
 
 from layoutlab.draw.palette import PALETTES, palette
-from layoutlab.draw.picture import Axis, Panel, Picture
+from layoutlab.draw.picture import Axis, Panel, Picture, printable
+from layoutlab.errors import LayoutError
 
 _OWN = ("element",)  # columns that the page makes itself
 
@@ -83,9 +84,14 @@ def _axis(axis: Axis) -> dict[str, Any]:
 
 
 def _packed(values: Sequence[int]) -> tuple[str, str]:
-    """The numbers as ("b" | "h" | "i", base64 of little-endian unsigned bytes, halves or signed words)."""
+    """The numbers as ("b" | "h" | "i" | "d", base64 of little-endian unsigned bytes, halves, signed words, doubles)."""
     low, high = min(values, default=0), max(values, default=0)
     kind, code = ("b", "B") if low >= 0 and high < 256 else ("h", "H") if low >= 0 and high < 1 << 16 else ("i", "i")
+    if not -(1 << 31) <= low <= high < 1 << 31:
+        if max(-low, high) > 1 << 53:
+            far = high if high > 1 << 53 else low
+            raise LayoutError(f"{far} is more than a page counts exactly (2^53): draw it as svg")
+        kind, code = "d", "d"
     numbers = array(code, values)
     if byteorder == "big":
         numbers.byteswap()
@@ -93,6 +99,7 @@ def _packed(values: Sequence[int]) -> tuple[str, str]:
 
 
 def _escape(text: str) -> str:
+    text = printable(text)
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
 
 

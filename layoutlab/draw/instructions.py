@@ -126,7 +126,7 @@ def tiled_copy_picture(copy: Any, choice: Choice = WHOLE) -> Picture:
     A tiler of two modes gives rows and columns. One of a single mode, such as a nested accumulator's, is drawn with as
     many rows as there are threads, unless the choice says the tile.
     """
-    from layoutlab.tv.copy import as_tiled_copy
+    from layoutlab.tv.recognise import as_tiled_copy
 
     made = as_tiled_copy(copy)
     sides = {"source": made.layout_src_tv_tiled, "destination": made.layout_dst_tv_tiled}

@@ -18,6 +18,7 @@ from layoutlab.errors import LayoutError
 WARP = 32  # threads
 ROW_BYTES = 128  # of shared memory: 32 banks of 4 bytes
 BANK_BYTES = 4
+ELEMENT_BITS = (1, 2, 4, 6, 8, 16, 32, 64, 128)
 CHUNK_BYTES = 16  # what a swizzle moves as one, and a row of a core matrix
 
 
@@ -41,6 +42,18 @@ class Choice:
     count_banks: bool = False
     bits: int | None = None
     tile: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.bits is not None and self.bits not in ELEMENT_BITS:
+            listed = ", ".join(map(str, ELEMENT_BITS))
+            raise LayoutError(f"bits={self.bits} is no element's width: {listed} are")
+        for name, span in (("rows", self.rows), ("cols", self.cols)):
+            if span is not None and not 0 <= span[0] < span[1]:
+                raise LayoutError(f"{name}={span}: from a number up to a larger one, (0, 8)")
+        if self.labels not in ("", "owner", "coordinate"):
+            raise LayoutError(f"labels={self.labels!r}: a memory's cells say their owner or their coordinate")
+        if self.tile is not None and (len(self.tile) != 2 or min(self.tile) < 1):
+            raise LayoutError(f"tile={self.tile}: a tile has rows and columns, (128, 32)")
 
 
 WHOLE = Choice()
@@ -84,7 +97,8 @@ def kept(items: Items, choice: Choice, row: str = "", col: str = "") -> Items:
         return items
     index = [i for i, keeps in enumerate(zip(*tests, strict=True)) if all(keeps)]
     if not index:
-        raise LayoutError(f"nothing is left to draw: {choice.only or 'the rows and columns'} keeps no element")
+        said = f"{choice.only} keeps" if choice.only else "these rows and columns keep"
+        raise LayoutError(f"nothing is left to draw: {said} no element")
     return {name: [values[i] for i in index] for name, values in items.items()}
 
 

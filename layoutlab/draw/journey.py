@@ -13,10 +13,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from layoutlab.draw.handoffs import STEP_BITS, short
-from layoutlab.draw.legs import Leg, Tensor, Way, leg_of
+from layoutlab.draw.legs import Leg, Tensor, leg_of
+from layoutlab.draw.picture import printable
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.core import Handoff, verify
 from layoutlab.handoff.verdict import Location
+
+LEAST = 20  # columns of a terminal
 
 MOST_SHOWN = 2
 """Elements of a stop that are told one by one; of more, the first and the last."""
@@ -84,22 +87,37 @@ def stops_of(legs: Iterable[Leg], fixed: Mapping[str, int]) -> list[Stop]:
     return [_stop(leg, {a: fixed[means] for a, means in leg.means.items() if means in fixed}) for leg in legs]
 
 
-def way_text(way: Way) -> str:
-    """The journey through a kernel as lines of text."""
-    return journey_text(stops_of(way.legs, way.fixed), way.title)
-
-
-def journey_text(stops: Sequence[Stop], element: str) -> str:
-    """The journey as lines of text."""
-    lines = [f"{element} through {len(stops)} handoff{'s' * (len(stops) != 1)}"]
+def journey_text(stops: Sequence[Stop], element: str, width: int = 100) -> str:
+    """The journey as lines of text, at most `width` characters long where a word allows it."""
+    lines = _folded(f"{printable(element)} through {len(stops)} handoff{'s' * (len(stops) != 1)}", width, 0)
     for number, stop in enumerate(stops, 1):
-        lines += ["", f"{number}. {stop.title}: {stop.verdict}", f"   {stop.coordinates}"]
-        lines += [f"   {stop.remark}"] if stop.remark else []
+        lines += ["", *_folded(f"{number}. {stop.title}: {stop.verdict}", width, 3)]
+        lines += [line for text in (stop.coordinates, stop.remark) if text for line in _folded(f"   {text}", width, 3)]
         for i, place in enumerate(stop.places):
             if i and stop.count > len(stop.places):
                 lines.append(f"     … {stop.count - len(stop.places)} more")
-            lines.append(f"     ({place.coordinate}) {ARROW.join(hops(place))}")
+            lines += _hops_folded(f"     ({place.coordinate}) ", hops(place), width)
     return "\n".join(lines) + "\n"
+
+
+def _hops_folded(start: str, parts: Sequence[str], width: int) -> list[str]:
+    """The hops in lines that break before an arrow."""
+    lines = [start + parts[0]]
+    for part in parts[1:]:
+        longer = f"{lines[-1]}{ARROW}{part}"
+        if len(longer) <= width:
+            lines[-1] = longer
+        else:
+            lines.append(f"       {ARROW[1:]}{part}")
+    return [folded for line in lines for folded in _folded(line, width, 9)]
+
+
+def _folded(text: str, width: int, indent: int) -> list[str]:
+    import textwrap
+
+    return textwrap.wrap(
+        text, max(width, LEAST), subsequent_indent=" " * indent, drop_whitespace=True, break_on_hyphens=False
+    )
 
 
 def journey_graph(stops: Sequence[Stop], element: str) -> str:
@@ -108,11 +126,10 @@ def journey_graph(stops: Sequence[Stop], element: str) -> str:
 
     from layoutlab.draw.graph import FONT, wrapped
 
+    title = graphviz.escape(printable(f"the way of {element}"))
     graph = graphviz.Digraph(
         "journey",
-        graph_attr={
-            "rankdir": "TB", "label": graphviz.escape(f"the way of {element}"), "labelloc": "t", "fontname": FONT
-        },
+        graph_attr={"rankdir": "TB", "label": title, "labelloc": "t", "fontname": FONT},
         node_attr={"shape": "box", "fontname": FONT, "fontsize": "11"},
     )  # fmt: skip
     for number, stop in enumerate(stops):
@@ -120,7 +137,7 @@ def journey_graph(stops: Sequence[Stop], element: str) -> str:
         for place in stop.places:
             first, *others = hops(place)
             parts += [f"({place.coordinate}) {first}", *(f"   {ARROW[1:]}{hop}" for hop in others)]
-        text = graphviz.escape("\n".join(parts)).replace("\n", r"\l")  # each line ends at the left
+        text = graphviz.escape(printable("\n".join(parts))).replace("\n", r"\l")  # each line ends at the left
         graph.node(f"s{number}", label=graphviz.nohtml(rf"{text}\l"))
         if number:
             graph.edge(f"s{number - 1}", f"s{number}")
@@ -220,7 +237,9 @@ def _tensor(where: Tensor | str, coordinate: Mapping[str, int]) -> str:
 def _told(leg: Leg, location: Location, coordinate: Mapping[str, int]) -> str:
     """The location in its buffer, and in shared memory the bank."""
     if location.space == "gmem":
-        name = leg.target.named(coordinate) if isinstance(leg.target, Tensor) else leg.name
+        there, name = leg.target, leg.name
+        if isinstance(there, Tensor) and location.outputs["bit"] == 8 * there.byte(there.index(coordinate)):
+            name = there.named(coordinate)
         return f"{name} in global memory, {location}"
     bank = f", bank {location.outputs['bit'] // 32 % 32}" if location.space == "smem" else ""
     name = f"{leg.name} " if location.space == "smem" else ""

@@ -153,8 +153,21 @@ def ownership_items(owner: Layout, tile: Sequence[int], names: Sequence[str] = (
     return out
 
 
+def owner_picture(owner: Any, choice: Choice = WHOLE) -> Picture:
+    """A handoff's owner: the tile that it is over, its threads counted from the block's first one on."""
+    if len(owner.tile.extents) != 2:
+        raise LayoutError(f"tile {owner.tile} has {len(owner.tile.extents)} coordinates: a grid has two")
+    # A coordinate may be called like a column of the table.
+    names = [f"{axis}_" if axis in ("thread", "value", "warp", "instruction") else axis for axis in owner.tile.extents]
+    return ownership_picture(owner.layout, owner.tile.shape, choice, names, owner.first_thread)
+
+
 def ownership_picture(
-    owner: Layout, tile: Sequence[int], choice: Choice = WHOLE, names: Sequence[str] = ("m", "k")
+    owner: Layout,
+    tile: Sequence[int],
+    choice: Choice = WHOLE,
+    names: Sequence[str] = ("m", "k"),
+    first_thread: int = 0,
 ) -> Picture:
     """Who owns what: the tile as a grid, each cell its thread and value.
 
@@ -162,7 +175,8 @@ def ownership_picture(
     >>> picture.panels[0].text(picture.items, 1)
     ['T1', 'V0']
     """
-    items = with_warps(ownership_items(owner, tile, names))
+    items = ownership_items(owner, tile, names)
+    items = with_warps({**items, "thread": [t + first_thread for t in items["thread"]]})
     inner = int(product(modes(modes(owner.shape)[1])[0]))  # type: ignore[arg-type]
     items["instruction"] = [v // inner for v in items["value"]]
     items = kept(items, choice, names[0], names[1])

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 from layoutlab.handoff.core import Handoff
 from layoutlab.handoff.verdict import Verdict
+from layoutlab.handoff.writer import Owner
 
 Unit = tuple[str, ...]
 """What a graph says of a unit, line by line; equal units are one node."""
@@ -131,20 +132,26 @@ def leg_of(what: Handoff | Verdict | Leg) -> Leg:
 
 def writer_words(made: Handoff) -> Unit:
     """Who writes, as the handoff's own first words say it, and which threads they are."""
-    owner = made.writer.owner
+    owner, unit = made.writer.owner, made.writer.unit
     if not owner.threaded:
         said = re.match(r"The (\w+ MMA) writes\b", made.doc)
-        return (f"the {said[1]}" if said and "MMA" in made.writer.unit else made.writer.unit,)
-    count, first = owner.places.axes["t"], owner.first_thread
-    said = re.match(r"([A-Z][\w ]*?) (?:writes?|stores?|takes?|puts?)\b", made.doc)
-    threads = f"threads T{first} to T{first + count - 1}" if count > 1 else f"T{first}"
-    return (said[1], threads) if said else (threads,)
+        if said and "MMA" in unit:
+            return (f"the {said[1]}",)
+        return ("the TMA store",) if unit == "TMA" and made.writer.space == "gmem" else (unit,)
+    said = re.match(r"([A-Z][\w ]*?) (?:writes?|stores?|takes?|puts?|scales?)\b", made.doc)
+    return (said[1], _threads(owner)) if said else (_threads(owner),)
 
 
 def reader_words(made: Handoff) -> Unit:
-    """Who reads: the MMA that the handoff's words name last, a load by its threads."""
-    if made.reader.owner is not None and "MMA" not in made.reader.who:
-        count, first = made.reader.owner.places.axes["t"], made.reader.owner.first_thread
-        return (f"threads T{first} to T{first + count - 1}",)
-    said = re.findall(r"the ([A-Z]\w* MMA)\b", made.doc)
-    return (f"the {said[-1]}" if said and "MMA" in made.reader.who else made.reader.who,)
+    """Who reads: the MMA that the handoff's words name last, a load by its threads and what they are called."""
+    owner = made.reader.owner
+    if owner is not None and "MMA" not in made.reader.who:
+        said = re.search(r"[;.] (\w[\w ]*?) takes?\b", made.doc)
+        return (said[1][0].upper() + said[1][1:], _threads(owner)) if said else (_threads(owner),)
+    named = re.findall(r"the ([A-Z]\w* MMA)\b", made.doc)
+    return (f"the {named[-1]}" if named and "MMA" in made.reader.who else made.reader.who,)
+
+
+def _threads(owner: Owner) -> str:
+    count, first = owner.places.axes["t"], owner.first_thread
+    return f"threads T{first} to T{first + count - 1}" if count > 1 else f"T{first}"

@@ -14,7 +14,7 @@
   // -- the table of items ---------------------------------------------------------------------------------------------
   const numbers = ([kind, text]) => {
     const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
-    return new { b: Uint8Array, h: Uint16Array, i: Int32Array }[kind](bytes.buffer);
+    return new { b: Uint8Array, h: Uint16Array, i: Int32Array, d: Float64Array }[kind](bytes.buffer);
   };
   const columns = {};
   for (const [name, packed] of Object.entries(data.columns)) columns[name] = numbers(packed);

@@ -23,6 +23,8 @@ class Palette:
     wrong: str
     line: str = "#8a8a8a"
     heavy: str = "#333"
+    halo: float = 0.4
+    """How dense an arrow's shade under the labels is."""
 
     def fill(self, kind: int) -> str:
         """The fill of the `kind`-th class."""
@@ -33,7 +35,9 @@ class Palette:
 _SAFE = ("#a4e8ff", "#f1d088", "#32a87a", "#87abd4", "#fff6c7", "#ab9b54", "#bcbdbd", "#dbfff2")
 _MONO = ("#ffffff", "#c9c9c9", "#e3e3e3", "#959595", "#aeaeae")
 
-PALETTES = {p.name: p for p in (Palette("safe", _SAFE, wrong="#960000"), Palette("mono", _MONO, wrong="#000000"))}
+PALETTES = {
+    p.name: p for p in (Palette("safe", _SAFE, wrong="#960000"), Palette("mono", _MONO, wrong="#000000", halo=0.2))
+}
 
 
 def palette(name: str) -> Palette:

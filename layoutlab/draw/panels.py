@@ -44,7 +44,7 @@ def tile_panel(
     shifted = tuple(_within(b, start, n) for b, start, n in zip(bands, (top, left), (rows, cols), strict=True))
     return Panel(
         name, title, rows, cols, grid, lines,
-        Axis(row, [str(top + i) for i in range(rows)], heavy_lines(every[0], rows, top), shifted[0]),
+        Axis(row.strip("0"), [str(top + i) for i in range(rows)], heavy_lines(every[0], rows, top), shifted[0]),
         Axis(col, [str(left + i) for i in range(cols)], heavy_lines(every[1], cols, left), shifted[1]),
         more,
     )  # fmt: skip

@@ -155,6 +155,18 @@ def column(items: Items, name: str) -> list[int]:
     return [v // number for v in values] if m[2] == "//" else [v % number for v in values]
 
 
+def printable(text: str) -> str:
+    """The text with a mark for each character that no file of text may hold: control characters, halves of pairs.
+
+    >>> printable("a\\x07b") == "a\\ufffdb"
+    True
+    """
+    return _UNPRINTABLE.sub("\ufffd", text)
+
+
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
+
+
 def _line_texts(line: Line, items: Items) -> list[str]:
     if len(line) == 1:
         before, name = line[0]

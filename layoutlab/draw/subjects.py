@@ -12,7 +12,7 @@ from typing import Any
 
 from layoutlab.digits import Map
 from layoutlab.draw.items import WHOLE, Choice
-from layoutlab.draw.layouts import layout_picture, ownership_picture
+from layoutlab.draw.layouts import layout_picture, owner_picture, ownership_picture
 from layoutlab.draw.picture import Picture
 from layoutlab.errors import LayoutError
 from layoutlab.layout import Layout
@@ -53,7 +53,9 @@ def _of_record(what: Any, choice: Choice) -> Picture:
     from layoutlab.draw import instructions, tensor_memory
 
     module, name = type(what).__module__, type(what).__name__
-    if module.startswith("layoutlab.handoff"):
+    if name == "Owner":
+        return owner_picture(what, choice)
+    if module.startswith("layoutlab.handoff") and name in ("Handoff", "Verdict", "HandoffFunction", "Case"):
         from layoutlab.draw.handoffs import handoff_picture
 
         made = what() if name == "HandoffFunction" else what.make() if name == "Case" else what

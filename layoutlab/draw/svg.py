@@ -13,7 +13,7 @@ from itertools import groupby
 from zlib import crc32
 
 from layoutlab.draw.palette import Palette, palette
-from layoutlab.draw.picture import NOTHING, WRONG, Arrow, Band, Panel, Picture
+from layoutlab.draw.picture import NOTHING, WRONG, Arrow, Band, Panel, Picture, printable
 from layoutlab.draw.routes import Point, in_from, out_to_the_right, within, without_repeats
 
 SIZE = 8  # of the labels, in px
@@ -134,13 +134,16 @@ class _Drawing:
             ".a": f"stroke:{wrong};stroke-width:{CORE};fill:none;marker-end:url(#{self.key}-head)",
             ".n": "stroke-width:1;stroke-dasharray:4 3",
             ".f": f"stroke:{wrong};stroke-width:{CORE};fill:none",
-            ".u": f"stroke:{wrong};stroke-width:{HALO * self.scale};stroke-opacity:.4;fill:none",
+            ".u": f"stroke:{wrong};stroke-width:{HALO * self.scale};stroke-opacity:{self.colours.halo};fill:none",
             ".v": f"marker-end:url(#{self.key}-halo)",
         }
         # Inherited, not matched: no selector reaches from here into what a <use> repeats.
         scoped = f".{self.key}{{font:{SIZE}px {FONT};text-anchor:middle}}"
         scoped += "".join(f".{self.key} {selector}{{{rule}}}" for selector, rule in rules.items())
-        heads = ((f"{self.key}-head", 10, 2 * CORE, 1), (f"{self.key}-halo", 14 * self.scale, 12 * self.scale, 0.4))
+        heads = (
+            (f"{self.key}-head", 10, 2 * CORE, 1),
+            (f"{self.key}-halo", 14 * self.scale, 12 * self.scale, self.colours.halo),
+        )
         markers = "".join(
             f'<marker id="{name}" markerUnits="userSpaceOnUse" markerWidth="{long}" markerHeight="{wide}" refX="{long}"'
             f' refY="{wide / 2:g}" orient="auto"><path d="M0 0L{long} {wide / 2:g}L0 {wide}z" fill="{wrong}"'
@@ -470,4 +473,5 @@ def _wrapped(text: str, width: int, size: int) -> list[str]:
 
 
 def _escape(text: str) -> str:
+    text = printable(text)
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")

@@ -10,7 +10,7 @@ Columns that do not fit are left out in the middle, and rows beyond the height: 
 
 from __future__ import annotations
 
-from layoutlab.draw.picture import NOTHING, WRONG, Axis, Panel, Picture
+from layoutlab.draw.picture import NOTHING, WRONG, Axis, Panel, Picture, printable
 
 GAP = "…"
 LEAST = 20  # columns of a terminal
@@ -90,4 +90,4 @@ def _ends(count: int, most: int) -> list[int | None]:
 def _wrapped(text: str, width: int) -> list[str]:
     import textwrap
 
-    return textwrap.wrap(text, width, break_long_words=True) or [""]
+    return textwrap.wrap(printable(text), width, break_long_words=True) or [""]

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from layoutlab.draw.palette import Palette, palette
-from layoutlab.draw.picture import NOTHING, WRONG, Arrow, Band, Panel, Picture
+from layoutlab.draw.picture import NOTHING, WRONG, Arrow, Band, Panel, Picture, printable
 from layoutlab.draw.routes import Point, in_from, out_to_the_right, within, without_repeats
 from layoutlab.errors import LayoutError
 
@@ -164,7 +164,7 @@ _SPECIAL = {
 
 
 def _escape(text: str) -> str:
-    return "".join(_SPECIAL.get(letter, letter) for letter in text)
+    return "".join(_SPECIAL.get(letter, letter) for letter in printable(text))
 
 
 def _hex(colour: str) -> str:

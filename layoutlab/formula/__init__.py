@@ -9,9 +9,9 @@ a line apart again, to compute it, to typeset it or to hand it to another prover
 """
 
 from layoutlab.formula.latex import latex
-from layoutlab.formula.layouts import formula, of_layout
+from layoutlab.formula.layouts import formula, of_layout, spoken
 from layoutlab.formula.reading import Definition, Definitions, read_definitions
-from layoutlab.formula.text import Run, bits_text, parts_text, runs, sum_of, swizzle_text
+from layoutlab.formula.text import Run, bits_text, parts_text, polynomial, runs, sum_of, swizzle_text
 
 __all__ = [
     "Definition",
@@ -22,8 +22,10 @@ __all__ = [
     "latex",
     "of_layout",
     "parts_text",
+    "polynomial",
     "read_definitions",
     "runs",
+    "spoken",
     "sum_of",
     "swizzle_text",
 ]

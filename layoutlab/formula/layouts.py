@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from layoutlab.digits import ONE, Map, Term
+from layoutlab.digits import ONE, Map, Term, beside, strided_over
 from layoutlab.errors import LayoutError
+from layoutlab.int_tuple import Basis
 from layoutlab.layout import Layout
 from layoutlab.swizzle import ComposedLayout, Swizzle
 
@@ -42,26 +43,69 @@ def formula(m: Map, out: str) -> Any:
     return total
 
 
-def of_layout(layout: Layout | ComposedLayout) -> tuple[Map, str]:
-    """The map of a layout over its modes, i, j, k and so on, and the name of its output.
+def of_layout(layout: Layout | ComposedLayout) -> tuple[Map, Swizzle | None]:
+    """The map of a layout over its modes, i, j, k and so on, and the swizzle of it where no table holds that.
 
-    >>> from layoutlab.swizzle import Swizzle
-    >>> m, out = of_layout(ComposedLayout(Swizzle(3, 3, 3), 0, Layout((8, 64), (64, 1))))
-    >>> m(i=1, j=0)
-    {'element': 72}
+    >>> m, swizzle = of_layout(ComposedLayout(Swizzle(3, 3, 3), 0, Layout((8, 64), (64, 1))))
+    >>> m(i=1, j=0), swizzle
+    ({'element': 72}, None)
 
-    Raises LayoutError for symbols, coordinate strides and what no table of digits holds.
+    The output is `element`, or `c0`, `c1` and so on of a layout that gives coordinates. Raises LayoutError for symbols.
     """
     outer = layout.outer if isinstance(layout, ComposedLayout) else layout
     if outer.rank() > len(MODE_NAMES):
         raise LayoutError(f"{layout} has {outer.rank()} modes; a formula names {len(MODE_NAMES)} at most")
-    m = outer.map("element", *MODE_NAMES[: outer.rank()])
-    if isinstance(layout, ComposedLayout):
-        if not isinstance(layout.offset, int) or not isinstance(layout.inner, Swizzle):
-            raise LayoutError(f"{layout} has no formula: only swizzles of an integer offset have one")
-        swizzle = layout.element_swizzle()
-        m = m.plus("element", layout.offset).swizzled("element", swizzle.bits, swizzle.base, swizzle.shift)
-    return m, "element"
+    names = MODE_NAMES[: outer.rank()]
+    if not isinstance(layout, ComposedLayout):
+        return (_coordinates(layout, names) if layout.coordinate_valued() else layout.map("element", *names)), None
+    if not isinstance(layout.offset, int):
+        raise LayoutError(f"{layout} has no formula: it starts at {layout.offset}")
+    if isinstance(layout.inner, Layout):  # a layout of places, read at the places of another one
+        inner, inside = layout.inner.map("element", "x"), outer.map("x", *names).plus("x", layout.offset)
+        return inner.after(inside), None
+    m = outer.map("element", *names).plus("element", layout.offset)
+    if layout.inner is None:
+        return m, None
+    swizzle = layout.element_swizzle()
+    try:
+        return m.swizzled("element", swizzle.bits, swizzle.base, swizzle.shift), None
+    except LayoutError:
+        return m, swizzle
+
+
+def _coordinates(layout: Layout, names: str) -> Map:
+    """A layout of coordinates as one output for each."""
+    count = 1 + max(d.path[0] for _, d in layout.leaves() if isinstance(d, Basis))
+    parts = list[Map]()
+    for i in range(count):
+        modes = {
+            name: [(extent, _share(stride, i, layout)) for extent, stride in part.leaves()]
+            for name, part in zip(names, layout, strict=True)
+        }
+        parts.append(strided_over(modes, f"c{i}"))
+    return beside(*parts)
+
+
+def _share(stride: Any, coordinate: int, layout: Layout) -> int:
+    """What a stride adds to one coordinate."""
+    if stride == 0:
+        return 0
+    if not isinstance(stride, Basis) or len(stride.path) != 1 or not isinstance(stride.value, int):
+        raise LayoutError(f"{layout} has the stride {stride}, which is no step of one coordinate")
+    return stride.value if stride.path[0] == coordinate else 0
+
+
+def spoken(layout: Layout | ComposedLayout) -> list[tuple[str, Any]]:
+    """The outputs of a layout, each with its sympy expression.
+
+    >>> spoken(Layout((4, 8), (Basis(1, (1,)), Basis(2, (0,)))))
+    [('c0', 2*j), ('c1', i)]
+    """
+    m, swizzle = of_layout(layout)
+    found = {out: formula(m, out) for out in m.rows}
+    if swizzle is not None:
+        found = {out: _function(swizzle)(expression) for out, expression in found.items()}
+    return list(found.items())
 
 
 def _runs(m: Map, axis: str, steps: dict[Term, int]) -> list[tuple[int, int, int]]:
@@ -98,3 +142,13 @@ def _xor(*bits: Any) -> Any:
             return None
 
     return xor(*bits)
+
+
+def _function(swizzle: Swizzle) -> Any:
+    """A swizzle as a function of sympy's, evaluated where its argument is a number."""
+    import sympy
+
+    def value(cls: Any, x: Any) -> Any:
+        return sympy.Integer(swizzle(int(x))) if x.is_Integer else None
+
+    return type(f"S<{swizzle.bits},{swizzle.base},{swizzle.shift}>", (sympy.Function,), {"eval": classmethod(value)})

@@ -66,22 +66,23 @@ class Definitions:
         """The value of a definition: `values` for its parameters and for the symbols."""
         if name not in self.found:
             raise LayoutError(f"no formula is called {name}: there are {', '.join(self.found)}")
-        return self._value(self.found[name].body, values, operators)
+        return self.evaluated(self.found[name].body, values, operators)
 
-    def _value(self, node: ast.expr, values: Mapping[str, Any], operators: Operators) -> Any:
+    def evaluated(self, node: ast.expr, values: Mapping[str, Any], operators: Operators) -> Any:
+        """The value of an expression that may call the definitions."""
         if isinstance(node, ast.Constant) and isinstance(node.value, int):
             return node.value
         if isinstance(node, ast.Name) and node.id in values:
             return values[node.id]
         if isinstance(node, ast.BinOp) and type(node.op) in operators:
             return operators[type(node.op)](
-                self._value(node.left, values, operators), self._value(node.right, values, operators)
+                self.evaluated(node.left, values, operators), self.evaluated(node.right, values, operators)
             )
         if isinstance(node, ast.UnaryOp) and type(node.op) in operators:
-            return operators[type(node.op)](self._value(node.operand, values, operators))
+            return operators[type(node.op)](self.evaluated(node.operand, values, operators))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in self.found:
             called = self.found[node.func.id]
-            given = [self._value(argument, values, operators) for argument in node.args]
+            given = [self.evaluated(argument, values, operators) for argument in node.args]
             return self(called.name, operators, **{**values, **dict(zip(called.parameters, given, strict=True))})
         raise LayoutError(f"{ast.unparse(node)} is no part of a formula, or has no value")
 

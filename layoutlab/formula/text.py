@@ -97,10 +97,24 @@ def _part(extents: Mapping[str, int], axis: str, weight: int, extent: int) -> st
     return high if weight * extent == extents[axis] else f"{high} % {_number(extent, bracket=True)}"
 
 
+def polynomial(value: int | Sym) -> str:
+    """A number, or a symbol's terms with the constant last.
+
+    >>> polynomial(128 * Sym("n") - 16)
+    '128*n - 16'
+    """
+    if not isinstance(value, Sym):
+        return str(value)
+    constant = dict(value.terms).get((), 0)
+    text = str(value - constant).replace("+", " + ").replace("-", " - ")
+    text = f"-{text[3:]}" if text.startswith(" - ") else text
+    return text + (f" + {constant}" if constant > 0 else f" - {-constant}" if constant else "")
+
+
 def _number(value: int | Sym, bracket: bool = False) -> str:
-    text = str(value).replace("+", " + ")
-    return f"({text})" if bracket and isinstance(value, Sym) and ("*" in text or "+" in text) else text
+    text = polynomial(value)
+    return f"({text})" if bracket and not text.isidentifier() and not text.isdecimal() else text
 
 
 def _factor(value: int | Sym) -> str:
-    return f"({_number(value)})" if isinstance(value, Sym) and len(value.terms) > 1 else str(value)
+    return f"({polynomial(value)})" if isinstance(value, Sym) and len(value.terms) > 1 else str(value)

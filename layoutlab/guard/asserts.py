@@ -105,12 +105,16 @@ def assert_conflict_free(what: Any, bits: int | None = None) -> None:
     Traceback (most recent call last):
     layoutlab.Refuted: P: the store of V0 takes 32 wavefronts, 1 is the least: lanes 0-31: 32 ...
 
-    `bits` is the width of a store, by default the writer's own. Takes a handoff, its case, its function or its writer.
+    `bits` is the width of a store, by default the writer's own. stmatrix is counted by its rows of 16 bytes, a matrix a
+    wavefront at best. Takes a handoff, its case, its function or its writer.
     """
     __tracebackhide__ = True
     from layoutlab.cost import phases, wavefronts
 
     writer, name = _writer(what)
+    if writer.rows is not None:
+        _assert_matrices_conflict_free(writer, name)
+        return
     width = bits or writer.bits
     if writer.space != "smem" or width % 8 or writer.write.axes["t"] < WARP:
         raise LayoutError(f"{name}: bank conflicts are counted for stores of whole bytes to shared memory by a warp")
@@ -122,6 +126,21 @@ def assert_conflict_free(what: Any, bits: int | None = None) -> None:
         if found > least:
             worst = max(phases(starts, width // 8, "store"), key=lambda phase: phase.wavefronts)
             raise Refuted(f"{name}: the store of V{v} takes {found} wavefronts, {least} is the least: {worst}")
+
+
+def _assert_matrices_conflict_free(writer: Any, name: str) -> None:
+    """The same of stmatrix: each matrix's eight rows in different banks."""
+    __tracebackhide__ = True
+    from layoutlab.cost import phases
+    from layoutlab.handoff.accesses import stored_matrices
+
+    group = stored_matrices(writer)
+    for number, access in enumerate(group.of_warp(0)):
+        least, found = int(access.op[-1]), access.swizzled(group.swizzle)
+        if found > least:
+            addresses = [None if a is None else group.swizzle(a) for a in access.addresses]
+            worst = max(phases(addresses, access.width, access.op), key=lambda phase: phase.wavefronts)
+            raise Refuted(f"{name}: {access.op} {number} takes {found} wavefronts, {least} is the least: {worst}")
 
 
 def assert_vector_width(what: Any, bits: int) -> None:

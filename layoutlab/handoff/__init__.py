@@ -26,6 +26,7 @@ from layoutlab.handoff.core import (
 from layoutlab.handoff.matrices import ldmatrix, stmatrix
 from layoutlab.handoff.reader import Reader, declared, umma_a, umma_a_tmem, umma_b, umma_d, wgmma_a
 from layoutlab.handoff.registers import Rmem, from_registers, keep
+from layoutlab.handoff.settings import MultipleOf
 from layoutlab.handoff.storage import Gmem, Smem, Tmem, gmem, smem, tmem
 from layoutlab.handoff.tensor_memory import tcgen05_ld, tmem_store, umma_out
 from layoutlab.handoff.tile import Tile
@@ -39,6 +40,7 @@ __all__ = [
     "Handoff",
     "HandoffFunction",
     "Location",
+    "MultipleOf",
     "Owner",
     "Reader",
     "Refuted",

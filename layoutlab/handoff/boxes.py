@@ -23,14 +23,16 @@ from layoutlab.atoms.descriptors import SwizzleMode, pattern_of
 from layoutlab.atoms.operand import as_modes
 from layoutlab.atoms.tma import CHUNK, SMEM_ALIGN, TensorMap
 from layoutlab.errors import LayoutError
-from layoutlab.handoff.places import Modes, Places, strided_places
+from layoutlab.handoff.places import Modes, Places, split_at, strided_places
 from layoutlab.handoff.reader import Reader
 from layoutlab.handoff.rule import Rule
+from layoutlab.handoff.starts import Starts, count_of, starts_of
 from layoutlab.handoff.storage import Gmem, Smem
 from layoutlab.handoff.tile import Tile
 from layoutlab.handoff.writer import Owner, Writer
-from layoutlab.layout import Layout
+from layoutlab.layout import Layout, make_layout
 from layoutlab.swizzle import Swizzle
+from layoutlab.symbol import Sym
 
 
 @dataclass(frozen=True)
@@ -43,8 +45,10 @@ class Boxes:
     tile: Tile
     box: Mapping[str, int]
     swizzle: SwizzleMode
-    starts_bytes: tuple[int, ...]
+    starts_bytes: Starts
     tensor: Mapping[str, int]
+    origin: int = 0
+    """What is added to starts that are a layout."""
 
     @property
     def counts(self) -> dict[str, int]:
@@ -83,7 +87,7 @@ class Boxes:
     def write(self) -> Places:
         """(box, element) -> bit of shared memory."""
         inner, outer = self._inside()
-        starts = [(n, 8 * stride) for n, stride in as_modes(self.starts_bytes)]
+        starts = [(n, 8 * stride) for n, stride in self._start_modes()]
         return self._placed(strided_places({"t": starts, "v": [inner, *outer.values()]}, "bit"))
 
     def read(self) -> Places:
@@ -91,24 +95,44 @@ class Boxes:
         inner, outer = self._inside()
         inside = dict(zip(self.box, [inner, *outer.values()], strict=True))
         modes, weight = dict[str, Modes](), 1
+        if isinstance(self.starts_bytes, Layout):
+            modes = self._modes_of_symbols(inside, self.starts_bytes)
+            return self._placed(strided_places({axis: modes[axis] for axis in self.tile.extents}, "bit"))
         for axis, count in self.counts.items():
-            along = as_modes([self.starts_bytes[i * weight] for i in range(count)])
+            along = as_modes([self._numbers[i * weight] for i in range(count)])
             extent, step = inside[axis]  # one box may go on past the tile; the tile's elements are asked for
             modes[axis] = [(min(extent, self.tile.extents[axis]), step), *((n, 8 * stride) for n, stride in along)]
             weight *= count
-        grid = as_modes(self.starts_bytes)
+        grid = as_modes(self._numbers)
         if prod(n for n, _ in grid) != weight or not self._separable():
             raise LayoutError(f"the starts {self.starts_bytes} are no sum of steps along {', '.join(self.counts)}")
         return self._placed(strided_places({axis: modes[axis] for axis in self.tile.extents}, "bit"))
 
+    def _modes_of_symbols(self, inside: Mapping[str, tuple[int, int]], starts: Layout) -> dict[str, Modes]:
+        """The same where starts are a layout, with a mode for each dimension of the box."""
+        modes = dict[str, Modes]()
+        for axis, along in zip(self.box, starts, strict=True):
+            if self.tile.extents[axis] % self.box[axis]:
+                raise LayoutError(f"boxes of {self.box[axis]} along {axis} do not make up {self.tile.extents[axis]}")
+            modes[axis] = [inside[axis], *((n, 8 * stride) for n, stride in along.leaves())]
+        return modes
+
     def _separable(self) -> bool:
         """Whether a box's start is a sum of what each axis adds."""
-        weight, total = 1, [0] * len(self.starts_bytes)
+        weight, total = 1, [0] * len(self._numbers)
         for count in self.counts.values():
             for i in range(len(total)):
-                total[i] += self.starts_bytes[i // weight % count * weight] - self.starts_bytes[0]
+                total[i] += self._numbers[i // weight % count * weight] - self._numbers[0]
             weight *= count
-        return total == [start - self.starts_bytes[0] for start in self.starts_bytes]
+        return total == [start - self._numbers[0] for start in self._numbers]
+
+    def _start_modes(self) -> list[tuple[int, int]]:
+        return self.starts_bytes.leaves() if isinstance(self.starts_bytes, Layout) else as_modes(self.starts_bytes)
+
+    @property
+    def first_byte(self) -> int:
+        """Where the first box starts."""
+        return self.origin if isinstance(self.starts_bytes, Layout) else self.starts_bytes[0]
 
     def _inside(self) -> tuple[tuple[int, int], dict[str, tuple[int, int]]]:
         """(extent, bits) of the box's first dimension, and of the others by axis."""
@@ -121,11 +145,13 @@ class Boxes:
     def _placed(self, linear: Places) -> Places:
         pattern = pattern_of(self.swizzle)
         swizzle = Swizzle(pattern.bits, pattern.low + 3, 7 - pattern.low, unit_bits=1)
-        return linear.moved(8 * self.starts_bytes[0]).swizzled(swizzle)
+        return linear.moved(8 * self.first_byte).swizzled(swizzle)
 
     def rules(self) -> list[Rule]:
         """What the driver and the instruction ask for."""
-        odd = next((s for s in self.starts_bytes if s % SMEM_ALIGN), None)
+        symbolic = isinstance(self.starts_bytes, Layout)
+        listing = [self.origin, *(d for _, d in self._start_modes())] if symbolic else [*self._numbers]
+        odd = next((s for s in listing if s % SMEM_ALIGN), None)
         misplaced = None if odd is None else f"a box starts at byte {odd} of shared memory, which 128 does not divide"
         (axis, inner), *_ = self.box.items()
         apart = inner * (self.counts[axis] - 1) * self.tile.bits // 8
@@ -136,9 +162,16 @@ class Boxes:
             Rule("along the contiguous dimension boxes start at multiples of 16 bytes", off if apart % CHUNK else None),
         ]
 
+    @property
+    def _numbers(self) -> tuple[int, ...]:
+        if isinstance(self.starts_bytes, Layout):
+            raise LayoutError(f"the starts {self.starts_bytes} are as many as a symbol says")
+        return self.starts_bytes
+
     def _refusal(self) -> str | None:
         """Why cuTensorMapEncodeTiled would not take this box, over a tensor that suits it."""
-        dims = [-(-self.tile.extents[axis] * self.tile.bits // 128) * 128 // self.tile.bits for axis in self.box]
+        extents = [self.tile.extents[axis] for axis in self.box]
+        dims = [-(-extent * self.tile.bits // 128) * 128 // self.tile.bits for extent in extents[:-1]] + extents[-1:]
         strides, pitch = list[int](), self.tile.bits // 8
         for dim in dims[:-1]:
             pitch *= dim
@@ -153,6 +186,8 @@ class Boxes:
         """The boxes and their starts, in words."""
         sizes = " x ".join(f"{axis} {extent}" for axis, extent in self.box.items())
         swizzle = f", swizzle of {self.swizzle} bytes" if self.swizzle else ", no swizzle"
+        if isinstance(self.starts_bytes, Layout):
+            return f"boxes of {sizes}{swizzle}, at byte {self.origin} and those of {self.starts_bytes} on"
         count = len(self.starts_bytes)
         shown = ", ".join(map(str, self.starts_bytes[:4])) + (f", ... {self.starts_bytes[-1]}" if count > 4 else "")
         boxes = f"boxes of {sizes}" if count > 1 else f"a box of {sizes}"
@@ -169,11 +204,13 @@ class Boxes:
 
     def zeros(self) -> int:
         """How many elements of the tile lie outside of the tensor."""
+        if not self.tensor:
+            return 0
         return self.tile.size - prod(min(e, self.tensor.get(a, e)) for a, e in self.tile.extents.items())
 
     def code(self, storage: str) -> str:
         """The arguments that make these boxes."""
-        starts = f"starts_bytes={list(self.starts_bytes)}, "
+        starts = "" if isinstance(self.starts_bytes, Layout) else f"starts_bytes={list(self.starts_bytes)}, "
         tensor = f", tensor={dict(self.tensor)}" if self.tensor else ""
         return f"{storage}, box={dict(self.box)}, {starts}swizzle={self.swizzle!r}{tensor}"
 
@@ -182,11 +219,11 @@ def _boxes(
     storage: Smem | Tile,
     box: Mapping[str, int],
     swizzle: SwizzleMode,
-    starts_bytes: Sequence[int] | None,
+    starts_bytes: Sequence[int] | Layout | None,
     tensor: Mapping[str, int] | None,
 ) -> Boxes:
     tile = storage if isinstance(storage, Tile) else storage.tile
-    if set(box) != set(tile.extents) or any(not isinstance(e, int) or e < 1 for e in box.values()):
+    if set(box) != set(tile.extents) or any(not isinstance(e, (int, Sym)) or not e >= 1 for e in box.values()):
         raise LayoutError(f"a box of {tile} has an extent for each of {', '.join(tile.extents)}, not {dict(box)}")
     for axis, end in (tensor or {}).items():
         if axis not in tile.extents:
@@ -198,15 +235,29 @@ def _boxes(
     if starts_bytes is None:
         if isinstance(storage, Tile):
             raise LayoutError("a reading TMA needs starts_bytes, or the storage that says them")
+        if not isinstance(count, int) or isinstance(storage.base_bytes, Sym) or storage.tile.symbolic:
+            origin = storage.base_bytes + storage.offset * tile.bits // 8
+            return Boxes(tile, dict(box), swizzle, _starts_of_symbols(storage, made), dict(tensor or {}), origin)
         starts_bytes = _starts(storage, made)
-    if len(starts_bytes) != count:
-        raise LayoutError(f"{tile} in boxes of {dict(box)} has {count} of them; {len(starts_bytes)} starts were given")
-    return Boxes(tile, dict(box), swizzle, tuple(starts_bytes), dict(tensor or {}))
+    starts = starts_of(starts_bytes)
+    if (given := count_of(starts)) != count:
+        raise LayoutError(f"{tile} in boxes of {dict(box)} has {count} of them; {given} starts were given")
+    return Boxes(tile, dict(box), swizzle, starts, dict(tensor or {}))
 
 
 def _count(tile: Tile, box: Mapping[str, int]) -> int:
     """How many boxes a tile takes."""
     return prod(-(-tile.extents[axis] // extent) for axis, extent in box.items() if extent > 0)
+
+
+def _starts_of_symbols(storage: Smem, boxes: Boxes) -> Layout:
+    """How much further the storage has each box's first element, a mode for each dimension of the box."""
+    parts = list[Layout]()
+    for axis, extent in boxes.box.items():
+        _, along = split_at(storage.modes[axis], extent, boxes.counts[axis])
+        modes = [(n, d * storage.tile.bits // 8) for n, d in along] or [(1, 0)]
+        parts.append(Layout(tuple(n for n, _ in modes), tuple(d for _, d in modes)))
+    return make_layout(*parts)
 
 
 def _starts(storage: Smem, boxes: Boxes) -> list[int]:
@@ -246,7 +297,7 @@ def tma_load(
     boxes = _boxes(storage, box, swizzle, starts_bytes, tensor)
     outside = boxes.beyond()
     zeros = f"; {outside} lies outside of the tensor: zeros" if outside else ""
-    who = "box {t} element {v}" if len(boxes.starts_bytes) > 1 else "box element {v}"
+    who = "box element {v}" if prod(boxes.counts.values()) == 1 else "box {t} element {v}"
     owner = Owner(
         boxes.tile, boxes.owner(), boxes.owner_layout(), "modelled: TMA boxes", "", rules=boxes.rules, who=who
     )
@@ -270,12 +321,14 @@ def tma_write(storage: Gmem, *, box: Mapping[str, int]) -> Writer:
     shared memory is `tma_store`'s. Raises LayoutError for a tensor whose strides no tensor map holds.
     """
     tile = storage.tile
-    _boxes(tile, box, 0, None if set(box) != set(tile.extents) else [0] * _count(tile, box), None)  # refuses others
+    _boxes(
+        tile, box, 0, None if set(box) != set(tile.extents) else Layout(_count(tile, box), 0), None
+    )  # refuses others
     # Boxes that go on past the tile write what lies inside: counted in parts that divide both.
     inside = {axis: e if tile.extents[axis] % e == 0 else gcd(e, tile.extents[axis]) for axis, e in box.items()}
     inside = {axis: tile.extents[axis] if box[axis] > tile.extents[axis] else e for axis, e in inside.items()}
-    boxes = _boxes(tile, inside, 0, [0] * _count(tile, inside), None)
-    modes = {axis: [m for m in mode if m[0] > 1] for axis, mode in storage.modes.items()}
+    boxes = _boxes(tile, inside, 0, Layout(_count(tile, inside), 0), None)
+    modes = {axis: [m for m in mode if m[0] != 1] for axis, mode in storage.modes.items()}
     if any(len(mode) > 1 for mode in modes.values()):
         raise LayoutError(f"{storage.layout}: a tensor map has one stride for each dimension")
     places = boxes.owner()
@@ -293,7 +346,7 @@ def tma_write(storage: Gmem, *, box: Mapping[str, int]) -> Writer:
         ),
     ]
     part = "box" if all(e in (box[a], tile.extents[a]) for a, e in inside.items()) else "part of a box"
-    who = f"{part} {{t}} element {{v}}" if prod(boxes.counts.values()) > 1 else "box element {v}"
+    who = f"{part} {{t}} element {{v}}" if prod(boxes.counts.values()) != 1 else "box element {v}"
     owner = Owner(tile, places, boxes.owner_layout(), "modelled: TMA boxes", "", rules=lambda: rules, who=who)
     route = f"boxes of {' x '.join(f'{axis} {extent}' for axis, extent in box.items())}"
     code = f"ll.tma_write({storage.name}, box={dict(box)})"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import update_wrapper
 from time import perf_counter
 from typing import Any
@@ -15,6 +15,7 @@ from layoutlab.handoff.settings import Settings
 from layoutlab.handoff.tile import Tile
 from layoutlab.handoff.verdict import Refuted, Verdict
 from layoutlab.handoff.writer import Writer
+from layoutlab.symbol import Span
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -42,8 +43,8 @@ class Handoff:
         *,
         writer: Writer,
         reader: Any,
-        live: Mapping[str, range] | None = None,
-        around: Mapping[str, range] | None = None,
+        live: Mapping[str, range | Span] | None = None,
+        around: Mapping[str, range | Span] | None = None,
     ) -> None:
         if not isinstance(tile, Tile) or not isinstance(writer, Writer):
             raise LayoutError("a handoff takes a Tile, writer=store(...) and reader=umma_a(...) or a layout")
@@ -67,12 +68,12 @@ class Handoff:
         return _titled(self.name, self.params)
 
 
-def _ranges(what: str, buffers: Mapping[str, range] | None) -> dict[str, range]:
+def _ranges(what: str, buffers: Mapping[str, range | Span] | None) -> dict[str, Any]:
     """Buffers by name, refused where one is no range of bytes or columns."""
     if buffers is not None and not isinstance(buffers, Mapping):
         raise LayoutError(f"{what}={buffers!r}: buffers are given by name, {{'S': range(0, 64)}}")
     for name, place in (buffers or {}).items():
-        if not isinstance(place, range) or place.step != 1 or not place:
+        if not isinstance(place, Span) and (not isinstance(place, range) or place.step != 1 or not place):
             raise LayoutError(f"{what}: {name} is {place!r}, and a buffer is a range(first, end) that holds something")
     return dict(buffers or {})
 
@@ -119,6 +120,7 @@ class HandoffFunction:
         """
         self.general = HandoffFunction(function)
         self.general.__name__, self.general.doc = self.__name__, self.doc
+        self.general.settings = replace(self.general.settings, owner=self.__name__)
         return self.general
 
     def __call__(self, *args: Any, **values: Any) -> Handoff:

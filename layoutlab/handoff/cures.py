@@ -12,20 +12,23 @@ with the fewest changes is said, and nothing where none does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from layoutlab.algebra import composition
 from layoutlab.atoms.descriptors import Major, SmemDescriptor, SwizzleMode, pattern_of
 from layoutlab.atoms.tmem import TmemAtom
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.boxes import tma_load, tma_store
+from layoutlab.handoff.candidate import Candidate, Changes, attempt
 from layoutlab.handoff.claims import Question, decide
+from layoutlab.handoff.cure_parts import laid_out_as_read, remade
+from layoutlab.handoff.cure_places import moved
 from layoutlab.handoff.fields import fields_of
 from layoutlab.handoff.inverse import inverse
 from layoutlab.handoff.matrices import ldmatrix, stmatrix
-from layoutlab.handoff.reader import Reader, listed
+from layoutlab.handoff.reader import listed
 from layoutlab.handoff.storage import Smem
 from layoutlab.handoff.tensor_memory import tcgen05_ld, tmem_store
 from layoutlab.handoff.verdict import Claim
@@ -34,53 +37,84 @@ from layoutlab.layout import Layout, make_layout
 from layoutlab.swizzle import Swizzle
 
 SWIZZLES: tuple[SwizzleMode, ...] = (0, 32, 64, 128)
-T = TypeVar("T")
-Changes = tuple[str, ...]
 
 SHOWN = 3
 """Cures of equally few changes that are said."""
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """What would be changed, in words, one for each change; and the side that it makes."""
+class Cure:
+    """A change that was verified: what it is, and the names of the claims that it leaves refuted as they were."""
 
-    changes: Changes
-    writer: Writer | None = None
-    reader: Reader | None = None
-    twins: tuple[Candidate, ...] = ()
-    """Others that the same words promise, which have to prove too."""
+    candidate: Candidate
+    leaves: tuple[str, ...]
 
-    def applied(self, q: Question) -> Question:
-        """The handoff with the change."""
-        return replace(q, writer=self.writer or q.writer, reader=self.reader or q.reader)
+    @property
+    def rank(self) -> tuple[int, int]:
+        """Claims that are left, and changes."""
+        return len(self.leaves), len(self.candidate.changes)
+
+    def __str__(self) -> str:
+        text = " and ".join(self.candidate.changes)
+        return text + (f", which leaves {' and '.join(self.leaves)} refuted" if self.leaves else "")
 
 
 def cures(q: Question, claims: Sequence[Claim]) -> list[str]:
     """The cures with the fewest claims left refuted and the fewest changes, as one sentence; nothing where none is."""
-    proving = list[tuple[tuple[int, int], str]]()
-    for candidate in _candidates(q):
-        left = [_left_by(each.applied(q), claims) for each in (candidate, *candidate.twins)]
-        if None not in left:
-            proving.append(((max(n for n in left if n is not None), len(candidate.changes)), _spoken(candidate)))
-    if not proving:
+    said = list(dict.fromkeys(map(str, least_cures(q, claims))))
+    if not said:
         return []
-    least = min(rank for rank, _ in proving)
-    said = list(dict.fromkeys(text for rank, text in proving if rank == least))
     return [f"{'what would be right' if len(said) == 1 else 'any of these cures it'}: {'; '.join(said[:SHOWN])}"]
 
 
-def _spoken(candidate: Candidate) -> str:
-    return " and ".join(candidate.changes)
+def least_cures(q: Question, claims: Sequence[Claim]) -> list[Cure]:
+    """Every cure of the least rank; where one leaves claims refuted that another change cures, the two together."""
+    proving = _proving(q, claims, _candidates(q)) or _proving(q, claims, laid_out_as_read(q))
+    if not proving:
+        return []
+    least = min(cure.rank for cure in proving)
+    best = _first_of_each_kind(cure for cure in proving if cure.rank == least)
+    if not least[0]:
+        return best
+    return [both for cure in best if (both := _completed(q, cure))] or best
 
 
-def _left_by(changed: Question, before: Sequence[Claim]) -> int | None:
-    """How many claims a change leaves refuted; None where it is no cure, which a few elements may tell."""
+def _proving(q: Question, claims: Sequence[Claim], candidates: Iterable[Candidate]) -> list[Cure]:
+    found = list[Cure]()
+    for candidate in candidates:
+        left = [_left_by(each.applied(q), claims) for each in (candidate, *candidate.twins)]
+        if None not in left:
+            found.append(Cure(candidate, max((names for names in left if names is not None), key=len)))
+    return found
+
+
+def _first_of_each_kind(found: Iterable[Cure]) -> list[Cure]:
+    kept, kinds = list[Cure](), set[str]()
+    for cure in found:
+        if (kind := cure.candidate.kind) not in kinds:
+            kept.append(cure)
+        kinds |= {kind} - {""}
+    return kept
+
+
+def _completed(q: Question, cure: Cure) -> Cure | None:
+    """The cure and one of what it leaves, where that proves all."""
+    changed = cure.candidate.applied(q)
+    claims = decide(changed)
+    for more in _proving(changed, claims, _candidates(changed)):
+        if not more.leaves and not more.candidate.twins and not cure.candidate.twins:
+            done = more.candidate.applied(changed)
+            return Cure(Candidate((*cure.candidate.changes, *more.candidate.changes), done.writer, done.reader), ())
+    return None
+
+
+def _left_by(changed: Question, before: Sequence[Claim]) -> tuple[str, ...] | None:
+    """The claims that a change leaves refuted; None where it is no cure, which a few elements may tell."""
     return _left(decide(changed), before) if _samples_agree(changed) else None
 
 
-def _left(after: Sequence[Claim], before: Sequence[Claim]) -> int | None:
-    """How many claims stay refuted, for reasons that were there before; None where the change is no cure."""
+def _left(after: Sequence[Claim], before: Sequence[Claim]) -> tuple[str, ...] | None:
+    """The claims that stay refuted, for reasons that were there before; None where the change is no cure."""
     known = {claim.name: claim for claim in before}
     open_claims = [claim for claim in after if claim.verdict != "proved"]
     for claim in open_claims:
@@ -88,7 +122,9 @@ def _left(after: Sequence[Claim], before: Sequence[Claim]) -> int | None:
         same = claim.witness and old.witness and claim.witness.message == old.witness.message
         if claim.name in ("placed", "covered") or not same:
             return None
-    return len(open_claims)
+    if len(open_claims) >= sum(claim.verdict != "proved" for claim in before):
+        return None
+    return tuple(claim.name for claim in open_claims)
 
 
 def _samples_agree(q: Question) -> bool:
@@ -107,42 +143,11 @@ def _samples_agree(q: Question) -> bool:
 
 
 def _candidates(q: Question) -> Iterator[Candidate]:
-    for found in (_bases, _stores, _base_offsets, _descriptors, _matrices, _tma, _paired_stores, _paired_loads):
+    for found in (moved, remade, _stores, _base_offsets, _descriptors, _matrices, _tma, _paired_stores, _paired_loads):
         yield from found(q)
 
 
-def _made(make: Callable[..., T], *arguments: Any, **options: Any) -> T | None:
-    """What can be made; None where it is refused."""
-    try:
-        return make(*arguments, **options)
-    except LayoutError:
-        return None
-
-
-# -- bases ------------------------------------------------------------------------------------------------------------
-
-
-def _bases(q: Question) -> Iterator[Candidate]:
-    """A base that is a multiple of the writer's pattern, the next lower one and the next higher."""
-    storage = q.writer.storage
-    if not isinstance(storage, Smem) or "storage" not in q.writer.given or "desc" not in q.reader.given:
-        return
-    base, repeat = storage.base_bytes, storage.repeat_bytes
-    if base % repeat == 0:
-        return
-    low, high = base // repeat * repeat, (base // repeat + 1) * repeat
-    text = f"a base aligned to {repeat} bytes ({low} or {high})"
-    first, second = (_made(_rebased, q, storage, to, text) for to in (low, high))
-    if first and second:
-        yield replace(first, twins=(second,))
-
-
-def _rebased(q: Question, storage: Smem, base: int, text: str) -> Candidate:
-    """Writer and reader with the buffer somewhere else."""
-    desc = q.reader.given["desc"]
-    moved = replace(desc, start=desc.start + base - storage.base_bytes)
-    writer = q.writer.again(storage=replace(storage, base_bytes=base))
-    return Candidate((text,), writer=writer, reader=q.reader.again(desc=moved))
+# -- base offsets ------------------------------------------------------------------------------------------------------
 
 
 def _base_offsets(q: Question) -> Iterator[Candidate]:
@@ -151,7 +156,7 @@ def _base_offsets(q: Question) -> Iterator[Candidate]:
         return
     desc = q.reader.given["desc"]
     for offset in range(8):
-        if offset != desc.base_offset and (other := _made(q.reader.again, desc=replace(desc, base_offset=offset))):
+        if offset != desc.base_offset and (other := attempt(q.reader.again, desc=replace(desc, base_offset=offset))):
             seen = " (seen on SM90 silicon, not yet on SM100)" if offset else ""
             named = f"(base >> 7) & 7 = {offset}" if desc.start >> 7 & 7 == offset else str(offset)
             yield Candidate((f"a descriptor base offset of {named}, not {desc.base_offset}{seen}",), reader=other)
@@ -164,14 +169,14 @@ def _descriptors(q: Question) -> Iterator[Candidate]:
     """The descriptor that the writer's places ask for, in either major and by every swizzle."""
     if "desc" not in q.reader.given:
         return
-    written = _made(_written_bits, q)
+    written = attempt(_written_bits, q)
     if written is None:
         return
     desc = q.reader.given["desc"]
     majors: tuple[Major, ...] = ("K", "MN") if q.reader.given["major"] == "K" else ("MN", "K")
     for swizzle in dict.fromkeys((desc.swizzle, *SWIZZLES)):
         for way in majors:
-            candidate = _made(_derived, q, written, swizzle, way)
+            candidate = attempt(_derived, q, written, swizzle, way)
             if candidate:
                 yield candidate
 
@@ -241,15 +246,15 @@ def _matrices(q: Question) -> Iterator[Candidate]:
     if reader.make is not ldmatrix:
         return
     trans, rows = reader.given["trans"], reader.given["rows"]
-    if other := _made(reader.again, trans=not trans):
+    if other := attempt(reader.again, trans=not trans):
         text = f"ldmatrix {'without' if trans else 'with'} .trans: rows are{' not' if trans else ''} turned on the way"
         yield Candidate((text,), reader=other)
-    exchanged = _made(_middle_exchanged, rows.layout) if reader.given["count"] == 4 else None
-    if exchanged and (other := _made(reader.again, rows=owned(exchanged, q.tile))):
+    exchanged = attempt(_middle_exchanged, rows.layout) if reader.given["count"] == 4 else None
+    if exchanged and (other := attempt(reader.again, rows=owned(exchanged, q.tile))):
         text = "matrices 1 and 2 are exchanged: lanes 8 to 15 should point where 16 to 23 do, and these where those do"
         yield Candidate((text,), reader=other)
     pointed = storage if isinstance(storage, Smem) and storage is not reader.given["storage"] else None
-    if pointed and (other := _made(reader.again, storage=pointed)):
+    if pointed and (other := attempt(reader.again, storage=pointed)):
         yield Candidate((f"lanes that point where the writer has the rows: {pointed}",), reader=other)
 
 
@@ -271,7 +276,7 @@ def _stores(q: Question) -> Iterator[Candidate]:
         return
     for way, options in _ways(writer):
         for swizzled, storage in _swizzled_as_read(q, writer.storage):
-            other = _made(writer.again, storage=storage, **options)
+            other = attempt(writer.again, storage=storage, **options)
             if other and (way or swizzled):
                 yield Candidate((*way, *swizzled), writer=other)
 
@@ -300,7 +305,21 @@ def _swizzled_as_read(q: Question, storage: Smem) -> list[tuple[Changes, Smem]]:
         text = f"swizzling absolute addresses, which {right}"
     elif read.swizzle is not None:
         text = f"a store that swizzles byte addresses by {replace(read.swizzle.counted_in(8), unit_bits=None)}"
+        text += _in_elements(read.swizzle, storage)
     return [*found, ((text,), replace(storage, swizzle=read.swizzle, swizzles="addresses"))]
+
+
+def _in_elements(swizzle: Swizzle, storage: Smem) -> str:
+    """What a swizzle is called in elements, where the writer has its numbers but took them to count those."""
+    try:
+        counted = swizzle.counted_in(storage.tile.bits)
+        numbers = storage.swizzle.counted_in(storage.tile.bits) if storage.swizzle else None
+    except LayoutError:
+        return ""
+    in_bytes = swizzle.counted_in(8)
+    if numbers is None or (numbers.bits, numbers.base, numbers.shift) != (in_bytes.bits, in_bytes.base, in_bytes.shift):
+        return ""
+    return f", which is {replace(counted, unit_bits=None)} on these elements"
 
 
 # -- TMA --------------------------------------------------------------------------------------------------------------
@@ -310,11 +329,11 @@ def _tma(q: Question) -> Iterator[Candidate]:
     """On either side, another swizzle of the boxes; boxes as wide as the swizzle."""
     if q.writer.make is tma_load:
         for changes, options in _boxes(q, q.writer.given):
-            if writer := _made(q.writer.again, **options):
+            if writer := attempt(q.writer.again, **options):
                 yield Candidate(changes, writer=writer)
     if q.reader.make is tma_store:
         for changes, options in _boxes(q, q.reader.given):
-            if reader := _made(q.reader.again, **options):
+            if reader := attempt(q.reader.again, **options):
                 yield Candidate(changes, reader=reader)
 
 
@@ -351,7 +370,7 @@ def _paired_stores(q: Question) -> Iterator[Candidate]:
     if q.writer.make is not tmem_store:
         return
     for name in _atoms(q.writer.given["owner"].load):
-        other = _made(q.writer.again, atom=name)
+        other = attempt(q.writer.again, atom=name)
         if other and _samples_agree(replace(q, writer=other)):
             yield Candidate((f"a store by tcgen05.st.{name}, which is the load's pair",), writer=other)
             return
@@ -362,8 +381,8 @@ def _paired_loads(q: Question) -> Iterator[Candidate]:
     if q.writer.make is not tmem_store or (owner := q.writer.given["owner"]).load is None:
         return
     for name in _atoms(q.writer.given["atom"], ("32x32b",)):
-        held = _made(tcgen05_ld(name).over, q.tile, first_warp=owner.first_thread // 32)
-        other = _made(q.writer.again, owner=held) if held else None
+        held = attempt(tcgen05_ld(name).over, q.tile, first_warp=owner.first_thread // 32)
+        other = attempt(q.writer.again, owner=held) if held else None
         if other and _samples_agree(replace(q, writer=other)):
             yield Candidate((f"a load by tcgen05.ld.{name}, which is the store's pair",), writer=other)
             return

@@ -28,18 +28,14 @@ from layoutlab.handoff.verdict import UNIT, UNIT_BITS, Claim
 def explain(q: Question, claims: Sequence[Claim]) -> tuple[str, ...]:
     """One sentence for each thing that sets the maps apart, and what would cure it where that follows from the maps."""
     refuted = {claim.name for claim in claims if claim.verdict == "refuted"}
-    if refuted == {"legal"}:
-        return ()
-    sentences = _of_tile(q)
+    sentences = _of_tile(q) if refuted != {"legal"} else []
     if "placed" in refuted:
         sentences += _of_maps(q)
     elif "exclusive" in refuted and not sentences:
         sentences.append(f"{q.reader.who} takes both elements from one place: its own map is many to one")
-    if refuted & {"placed", "covered"}:
-        from layoutlab.handoff.cures import cures
+    from layoutlab.handoff.cures import cures
 
-        sentences += cures(q, claims)
-    return tuple(sentences)
+    return (*sentences, *cures(q, claims))
 
 
 def _of_tile(q: Question) -> list[str]:

@@ -27,7 +27,7 @@ from layoutlab.handoff.rule import Rule
 from layoutlab.handoff.storage import Smem
 from layoutlab.handoff.writer import Owner, Writer, owned
 
-ROW_BITS = 128
+ROW_BITS, ROW_BIT = 128, 7
 REGISTER_BITS = 32
 LANES = 32
 
@@ -62,7 +62,12 @@ def _placed(storage: Smem, owner: Owner, rows: Owner, count: int, trans: bool, n
         }
     step = {"t": [(threads, 0)], "v": [(each, 0), (values // each, 1)]}
     asked = strided_places(lane, "t").beside(strided_places(step, "v"))
-    return storage.places.after(rows.places.after(asked)).added(strided_places(along, "bit"))
+    pointed = storage.places.after(rows.places.after(asked))
+    inside_row = strided_places(along, "bit")
+    if pointed.before and pointed.swizzle and pointed.swizzle.base >= ROW_BIT and _aligned(pointed.before):
+        # what the swizzle moves are whole rows: what lies in a row may be added before it
+        return pointed.before.added(inside_row).swizzled(pointed.swizzle).moved(pointed.plus)
+    return pointed.added(inside_row)
 
 
 def _rules(storage: Smem, rows: Owner, name: str, first_thread: int) -> list[Rule]:
@@ -82,6 +87,8 @@ def _rules(storage: Smem, rows: Owner, name: str, first_thread: int) -> list[Rul
 
 def _aligned(places: Places) -> bool:
     """Whether a table says that every address is a multiple of 16 bytes."""
+    if places.before and places.swizzle and places.swizzle.base >= ROW_BIT:  # it moves whole rows
+        places = places.before.moved(places.plus)
     try:
         return all(step % ROW_BITS == 0 for step in places.table.rows["bit"].values())
     except LayoutError:

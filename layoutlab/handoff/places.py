@@ -235,7 +235,7 @@ def split_at(modes: Modes, *extents: int) -> list[list[tuple[int, int]]]:
     rest, parts = list(modes), list[list[tuple[int, int]]]()
     for extent in extents:
         part, left = list[tuple[int, int]](), extent
-        while left > 1:
+        while left != 1:
             if not rest:
                 raise LayoutError(f"{prod(e for e, _ in modes)} elements cannot fill axes of {extents}")
             size, stride = rest.pop(0)

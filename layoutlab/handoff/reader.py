@@ -14,7 +14,7 @@ from layoutlab.digits import Map
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.places import Places
 from layoutlab.handoff.rule import Rule
-from layoutlab.handoff.starts import Starts, starts_of
+from layoutlab.handoff.starts import Starts, count_of, starts_of
 from layoutlab.handoff.storage import Smem, smem
 from layoutlab.handoff.tile import Tile
 from layoutlab.handoff.verdict import Location
@@ -113,7 +113,9 @@ def umma_b(
     return _by_descriptor("B", desc, tile, starts_of(starts_bytes), major)
 
 
-def wgmma_a(desc: SmemDescriptor, tile: Tile, *, starts_bytes: Sequence[int], major: Major = "K") -> Reader:
+def wgmma_a(
+    desc: SmemDescriptor, tile: Tile, *, starts_bytes: Sequence[int] | Layout | str, major: Major = "K"
+) -> Reader:
     """Operand A of wgmma: each warpgroup has 64 rows, and a descriptor for each K step, `starts_bytes` further on.
 
     >>> P = Tile("P", m=128, k=32, bits=16)
@@ -129,10 +131,16 @@ def wgmma_a(desc: SmemDescriptor, tile: Tile, *, starts_bytes: Sequence[int], ma
         raise LayoutError(f"operand A of {tile}: wgmma reads {tile.bits}-bit operands K-major only")
     if tile.bits not in (8, 16, 32):
         raise LayoutError(f"operand A of {tile}: wgmma reads elements of 8, 16 and 32 bits, not of {tile.bits}")
-    like = _by_descriptor("A", desc, tile, tuple(starts_bytes), major)
-    rows, firsts = tile.shape[0], tuple(starts_bytes)
-    groups = [_address(desc, tile.bits, major, (0,), row, 0) // 8 - desc.start for row in range(0, rows, 64)]
-    starts = tuple(group + first for group in groups for first in firsts)
+    firsts = starts_of(starts_bytes)
+    like = _by_descriptor("A", desc, tile, firsts, major)
+    rows = tile.shape[0]
+    groups: Starts
+    if isinstance(rows, Sym):
+        if major != "K":
+            raise LayoutError(f"operand A of {tile}: of so many rows, descriptors are known K-major only")
+        groups = Layout(rows // 64, 8 * desc.sbo)
+    else:
+        groups = tuple(_address(desc, tile.bits, major, (0,), row, 0) // 8 - desc.start for row in range(0, rows, 64))
     fault = f"{tile} has {rows} rows, and a wgmma takes 64" if rows % 64 else None
     return replace(
         like,
@@ -142,13 +150,9 @@ def wgmma_a(desc: SmemDescriptor, tile: Tile, *, starts_bytes: Sequence[int], ma
         code=like.code.replace("ll.umma_a", "ll.wgmma_a", 1),
         rules=lambda: [
             Rule("a warpgroup's instruction takes 64 rows", fault),
-            *_descriptor_rules(desc, starts),
+            *_descriptor_rules(desc, firsts, groups),
         ],
     )
-
-
-def _count(starts: Starts) -> int:
-    return starts.size() if isinstance(starts, Layout) else len(starts)  # type: ignore[return-value]
 
 
 def _by_descriptor(
@@ -168,15 +172,15 @@ def _by_descriptor(
     listing = () if isinstance(starts, Layout) else starts
     if any(isinstance(s, bool) or not isinstance(s, int) or abs(s) >= 1 << 40 for s in listing):
         raise LayoutError(f"starts_bytes are numbers of bytes of shared memory, not {listed(starts)}")
-    if ks % step or _count(starts) != ks // step:
+    if ks % step or count_of(starts) != ks // step:
         needed = f"{ks / step:g}" if isinstance(ks, int) else f"{ks}/{step}"
         raise LayoutError(
             f"operand {what} of {tile}: an instruction takes {K_BYTES} bytes of K, {step} elements, so {ks} of them "
-            f"need {needed} starts; {_count(starts)} were given"
+            f"need {needed} starts; {count_of(starts)} were given"
         )
-    if rows % _count(row_starts):
-        raise LayoutError(f"operand {what} of {tile}: {_count(row_starts)} instructions do not share out {rows} rows")
-    each = rows // _count(row_starts)
+    if rows % count_of(row_starts):
+        raise LayoutError(f"operand {what} of {tile}: {count_of(row_starts)} instructions do not share out {rows} rows")
+    each = rows // count_of(row_starts)
     address = Places(
         tile.extents,
         ("bit",),
@@ -189,7 +193,7 @@ def _by_descriptor(
     offset = f", base offset {desc.base_offset}" if desc.base_offset else ""
     below = f", for each {each} rows: + {listed(row_starts)} bytes" if row_starts != (0,) else ""
     text = (
-        f"{_count(starts)} descriptors: start {desc.start} + {listed(starts)} bytes{below}, lbo {desc.lbo}, "
+        f"{count_of(starts)} descriptors: start {desc.start} + {listed(starts)} bytes{below}, lbo {desc.lbo}, "
         f"sbo {desc.sbo}, swizzle {desc.swizzle} B{offset}"
     )
     source = f"modelled: tcgen05.mma operand {what}, {major}-major"
@@ -226,12 +230,14 @@ def umma_a_tmem(tile: Tile, *, column: int = 0) -> Reader:
         return {"lane": lane, "bit": index[k] * tile.bits + row * 0 + column * 32}
 
     end = column + -(-ks * tile.bits // 32)
-    room = None if column >= 0 and end <= 512 else f"A takes columns {column} to {end - 1}, there are 512"
+    fits = at_most(end, 512, "Tensor Memory has 512 columns")
+    room = None if column >= 0 and fits else f"A takes columns {column} to {end - 1}, there are 512"
     text = f"operand A in Tensor Memory, columns {column} to {end - 1}"
     code = f"ll.umma_a_tmem({tile.name}, column={column})"
     rules = [Rule("Tensor Memory has 512 columns", room)]
     read = Places(tile.extents, ("lane", "bit"), lambda: table, at)
-    return Reader(tile, read, "the MMA", text, "modelled: tcgen05.mma operand A", code, "tmem", lambda: rules)
+    how: dict[str, Any] = {"make": umma_a_tmem, "given": {"tile": tile, "column": column}}
+    return Reader(tile, read, "the MMA", text, "modelled: tcgen05.mma operand A", code, "tmem", lambda: rules, **how)
 
 
 def umma_d(tile: Tile, *, column: int = 0, who: str = "the MMA") -> Reader:
@@ -262,19 +268,21 @@ def umma_d(tile: Tile, *, column: int = 0, who: str = "the MMA") -> Reader:
         return {"lane": lane, "bit": (index[n] + column) * WORD_BITS + row * 0}
 
     end = column + columns
-    room = None if column >= 0 and end <= 512 else f"D takes columns {column} to {end - 1}, there are 512"
+    fits = at_most(end, 512, "Tensor Memory has 512 columns")
+    room = None if column >= 0 and fits else f"D takes columns {column} to {end - 1}, there are 512"
     text = f"accumulator D, columns {column} to {end - 1}"
     code = f"ll.umma_d({tile.name}, column={column})"
     rules = [Rule("Tensor Memory has 512 columns", room)]
     read = Places(tile.extents, ("lane", "bit"), build, at)
-    return Reader(tile, read, who, text, "modelled: tcgen05.mma accumulator D", code, "tmem", lambda: rules)
+    how: dict[str, Any] = {"make": umma_d, "given": {"tile": tile, "column": column, "who": who}}
+    return Reader(tile, read, who, text, "modelled: tcgen05.mma accumulator D", code, "tmem", lambda: rules, **how)
 
 
 def _coded(starts: Starts) -> str:
     return f'"{starts}"' if isinstance(starts, Layout) else str(list(starts))
 
 
-def listed(starts: Starts) -> str:
+def listed(starts: Sequence[int] | Layout) -> str:
     if isinstance(starts, Layout):
         return f"those of {starts}"
     shown = [str(s) for s in starts]

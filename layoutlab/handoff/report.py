@@ -24,13 +24,24 @@ def report(verdict: Verdict) -> str:
     """All of it as text, for people."""
     h: Handoff = verdict.handoff
     lines = [str(h), *([f"  {h.doc.splitlines()[0]}"] if h.doc else []), "", *_maps(h), ""]
-    first = next((c for c in ("placed", "covered", "exclusive", "inside") if verdict[c].verdict == "refuted"), None)
+    explained = ("placed", "covered", "exclusive", "inside", "legal")
+    first = next((c for c in explained if verdict[c].verdict == "refuted"), None)
     for claim in verdict.claims:
         lines += _claim_lines(claim)
-        lines += [f"    {sentence}" for sentence in verdict.explanation if claim.name == first]
+        if claim.name == first:
+            lines += [f"    {sentence}" for sentence in [*verdict.explanation, *_sets(verdict)]]
     lines += [f"  remark     {remark}" for remark in remarks(verdict)]
     lines += ["", f"  cost       {cost_line(h.writer)}", f"  not checked: {NOT_CHECKED}", "", last_line(verdict)]
     return "\n".join(lines)
+
+
+def _sets(verdict: Verdict) -> list[str]:
+    """The settings that make it right, as the command takes them."""
+    if not verdict.sets:
+        return []
+    from layoutlab.handoff.sets import spoken
+
+    return [f"of this handoff's settings: {spoken(verdict.sets)}"]
 
 
 def remarks(verdict: Verdict) -> list[str]:
@@ -198,5 +209,7 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
         "params": dict(verdict.handoff.params),
         "verdict": verdict.verdict,
         "claims": [claim.json() for claim in verdict.claims],
+        "explanation": list(verdict.explanation),
+        "cures": [dict(cure) for cure in verdict.sets],
         "seconds": verdict.seconds,
     }

@@ -15,7 +15,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
@@ -47,7 +47,10 @@ class MultipleOf:
         return self.unit if self.least is None else self.least
 
     def __str__(self) -> str:
-        return f"a multiple of {self.unit}" + ("" if self.first == self.unit else ", or 0" if self.first == 0 else f", at least {self.first}")
+        if self.unit == 1:
+            return f"any number from {self.first} on"
+        other = "" if self.first == self.unit else ", or 0" if self.first == 0 else f", at least {self.first}"
+        return f"a multiple of {self.unit}{other}"
 
 
 @dataclass(frozen=True)
@@ -118,6 +121,8 @@ class Settings:
 
     owner: str
     entries: tuple[Setting, ...]
+    function: Callable[..., Any] | None = field(default=None, repr=False, compare=False)
+    """What they are the arguments of."""
 
     @classmethod
     def of(cls, function: Callable[..., Any]) -> Settings:
@@ -129,6 +134,7 @@ class Settings:
                 _setting(p, hints.get(name), function.__name__)
                 for name, p in inspect.signature(function).parameters.items()
             ),
+            function,
         )
 
     def accept(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -178,7 +184,9 @@ def _setting(parameter: inspect.Parameter, hint: Any, owner: str) -> Setting:
         kind, *notes = get_args(hint)
         multiple = next((note for note in notes if isinstance(note, MultipleOf)), None)
         if multiple is None or kind is not int:
-            raise LayoutError(f"{owner}: the setting {parameter.name} is annotated {hint}: Annotated[int, MultipleOf(64)]")
+            raise LayoutError(
+                f"{owner}: the setting {parameter.name} is annotated {hint}: Annotated[int, MultipleOf(64)]"
+            )
         return Setting(parameter.name, int, (), default, required, multiple)
     kind = hint if hint is not None else type(default)
     if kind not in (int, str, bool, float):

@@ -227,7 +227,11 @@ class Tmem:
     def rules(self) -> list[Rule]:
         """What Tensor Memory has room for."""
         first, end = self.column, self.ends[1] // 32
-        room = None if first >= 0 and at_most(end, 512, "Tensor Memory has 512 columns") else f"{self.name} takes columns {first} to {end - 1}, there are 512"
+        room = (
+            None
+            if first >= 0 and at_most(end, 512, "Tensor Memory has 512 columns")
+            else f"{self.name} takes columns {first} to {end - 1}, there are 512"
+        )
         return [Rule("Tensor Memory has 512 columns", room)]
 
     @property

@@ -83,7 +83,9 @@ class TmemLoad:
         text = f"{self.atom} from column {column} on, as {owner}"
         code = f'll.tcgen05_ld("{_short(self.atom)}").takes({tile.name}, column={column})'
         rules = lambda: _load_rules(transfer, first_warp)  # noqa: E731
-        return Reader(tile, read, "the load", text, f"modelled: {self.atom}", code, "tmem", rules, owner=owner)
+        given = {"tile": tile, "column": column, "first_warp": first_warp, "as_if": as_if}
+        how: dict[str, Any] = {"make": self.takes, "given": given, "owner": owner}
+        return Reader(tile, read, "the load", text, f"modelled: {self.atom}", code, "tmem", rules, **how)
 
 
 def tcgen05_ld(name: str | TmemAtom) -> TmemLoad:
@@ -190,4 +192,5 @@ def umma_out(storage: Tmem) -> Writer:
     source = "modelled: tcgen05.mma accumulator D"
     owner = Owner(storage.tile, places, layout, source, "", rules=reads.rules, who="D")
     code = f"ll.umma_out({storage.name})"
-    return Writer(owner, storage, reads.read.after(places), WORD_BITS, reads.text, code, source, "tmem", unit="the MMA")
+    how: dict[str, Any] = {"unit": "the MMA", "make": umma_out, "given": {"storage": storage}}
+    return Writer(owner, storage, reads.read.after(places), WORD_BITS, reads.text, code, source, "tmem", **how)

@@ -35,7 +35,9 @@ class Tile:
         if not isinstance(name, str) or any("\ud800" <= c <= "\udfff" for c in name):
             raise LayoutError(f"a tile's name is a text that can be printed, not {name!r}")
         for axis, extent in {**extents, "bits": bits}.items():
-            whole = isinstance(extent, int) and not isinstance(extent, bool) or (isinstance(extent, Sym) and known(extent))
+            whole = (isinstance(extent, int) and not isinstance(extent, bool)) or (
+                isinstance(extent, Sym) and known(extent)
+            )
             if not whole or not extent >= 1:
                 raise LayoutError(f"tile {name} has {axis}={extent!r}: a positive integer is needed")
         object.__setattr__(self, "name", name)
@@ -59,7 +61,7 @@ class Tile:
 
     @property
     def strides(self) -> tuple[Any, ...]:
-        """What one step along each coordinate adds to a flat coordinate; where an extent is a symbol, to the coordinate.
+        """What one step along each coordinate adds to a flat coordinate, or to itself where an extent is a symbol.
 
         >>> Tile("P", m=128, k=64, bits=16).strides
         (1, 128)
@@ -101,7 +103,7 @@ class Tile:
         if (operand := self._operand(layout)) is not None:
             return operand
         if prod(sizes) == self.size and len(groups) != len(self.extents):
-            modes = [m for g in groups for m in g if m[0] > 1]
+            modes = [m for g in groups for m in g if m[0] != 1]
             parts = split_at(modes, *self.shape)
             if modes and not parts[-1]:  # past the end, a flat index goes on along the last mode
                 parts[-1] = [(1, modes[-1][0] * modes[-1][1])]
@@ -128,7 +130,7 @@ class Tile:
 def _kept(part: Layout) -> list[tuple[int, int]]:
     """The leaves of a mode without those of one element, but for the last: an index past the end goes on along it."""
     *inner, last = part.leaves()
-    return [*((e, s) for e, s in inner if e > 1), last]
+    return [*((e, s) for e, s in inner if e != 1), last]
 
 
 def _one(modes: Modes) -> bool:
@@ -137,4 +139,4 @@ def _one(modes: Modes) -> bool:
 
 def _joined(inner: Modes, rest: Modes) -> list[tuple[int, int]]:
     """An instruction's part of an axis, and the rest, which may be one repetition of no stride."""
-    return list(inner) if _one(rest) else [*(m for m in inner if m[0] > 1), *rest]
+    return list(inner) if _one(rest) else [*(m for m in inner if m[0] != 1), *rest]

@@ -111,10 +111,12 @@ class Transfer:
     def owner_layout(self) -> Layout:
         """(T, V) -> row + rows * element, with a mode for each group."""
         rows = self.rows * self.blocks
-        if isinstance(rows, int) and isinstance(self.elements, int):
-            flat = lambda lane, along: lane + rows * along  # noqa: E731
-        else:
-            flat = lambda lane, along: Basis(along, (1,)) if along else Basis(lane, (0,))  # noqa: E731
+
+        def flat(lane: int, along: int) -> int | Basis:
+            if isinstance(rows, int) and isinstance(self.elements, int):
+                return lane + rows * along
+            return Basis(along, (1,)) if along else Basis(lane, (0,))
+
         groups = [
             [[(e, flat(lane, along)) for e, lane, along in group if e != 1] for group in part] for part in self._modes()
         ]
@@ -129,7 +131,7 @@ def _strided(threads: list[_Mode], values: list[_Mode], which: int, out: str, un
     return strided_places(modes, out)
 
 
-def _nested(groups: list[list[tuple[int, int]]], which: int) -> IntTuple:
+def _nested(groups: list[list[tuple[int, int | Basis]]], which: int) -> IntTuple:
     """Extents or strides: a group of one mode is not nested, and neither is a list of one group."""
     parts = [tuple(mode[which] for mode in group) for group in groups if group]
     flat: list[IntTuple] = [part[0] if len(part) == 1 else part for part in parts]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 Answer = Literal["proved", "refuted", "undecided", "unsupported"]
@@ -134,6 +135,13 @@ class Verdict:
     def checked(self) -> int:
         """The elements that `placed` was checked for."""
         return self["placed"].checked
+
+    @cached_property
+    def sets(self) -> tuple[dict[str, Any], ...]:
+        """The changes of the handoff's settings that make it right; searched for when it is asked for."""
+        from layoutlab.handoff.sets import setting_cures
+
+        return setting_cures(self)
 
     def __str__(self) -> str:
         from layoutlab.handoff.report import report

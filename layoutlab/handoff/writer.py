@@ -104,9 +104,9 @@ class WgmmaAccumulator:
         if rows % WGMMA_ROWS:
             raise LayoutError(f"{tile}: {rows} rows are no whole number of warpgroups' {WGMMA_ROWS}")
         atom = wgmma(columns, self.ab, "f32")
-        one = composition(Layout((WGMMA_ROWS, columns), (1, rows)), atom.c)  # (T128,V) -> m + rows n
-        groups = Layout(rows // WGMMA_ROWS, WGMMA_ROWS)
-        layout = make_layout(make_layout(*one[0], groups), one[1]) if rows > WGMMA_ROWS else one
+        one = composition(Layout((WGMMA_ROWS, columns), tile.strides), atom.c)  # (T128,V) -> m + rows n
+        groups = Layout(rows // WGMMA_ROWS, WGMMA_ROWS * tile.strides[0])
+        layout = make_layout(make_layout(*one[0], groups), one[1]) if rows != WGMMA_ROWS else one
         code = f'll.wgmma_c("{self.ab}").over({tile.name})'
         return Owner(tile, owner_places(layout, tile), layout, f"modelled: accumulator of {atom}", code)
 

@@ -140,6 +140,14 @@ class AsyncUnits:
     def init_mbarrier(self, cta: int, address: int, count: int, instruction: Instruction) -> None:
         if not 1 <= count <= TRANSACTION_LIMIT:
             raise PtxError(f"mbarrier.init with count {count}", instruction.line)
+        live = self.mbarriers.get((cta, address))
+        if live is not None:  # undefined without an mbarrier.inval between, PTX ISA 9.7.13.15.9
+            self.wave.services.findings.add(
+                "mbarrier again",
+                instruction,
+                f"mbarrier.init of shared byte {address} of CTA {cta}, where the mbarrier of "
+                f"{live.instruction.where} lives",
+            )
         self.mbarriers[cta, address] = Mbarrier(address, cta, count, count, instruction)
 
     def invalidate_mbarrier(self, cta: int, address: int, instruction: Instruction) -> None:

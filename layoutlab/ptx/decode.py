@@ -7,12 +7,13 @@ branch over plain code becomes that code under a mask, which keeps blocks long a
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from layoutlab.ptx.in_flight import Tracked, registers
 from layoutlab.ptx.memory import CONST_BASE, LOCAL_BASE, PARAM_BASE, SHARED_BASE, SHARED_RESERVED_BYTES
 from layoutlab.ptx.parse import (
     Discard,
@@ -44,6 +45,7 @@ class Node:
 
     instruction: Instruction
     decoded: Decoded | None = None
+    checked: Op | None = None  # the operation with its check of registers in flight, where it needs one
     branch: str | None = None
     exits: bool = False
     table: tuple[str, ...] = ()
@@ -69,6 +71,7 @@ class Block:
     sync: str | int | None = None
     gate: Any = None
     ops: list[Op] = field(default_factory=list)
+    checked: list[Op] = field(default_factory=list)  # the same with their checks of registers in flight, or empty
     weight: int = 0
     target: int = -1
     guard: int = -1
@@ -91,6 +94,7 @@ class Program:
     param_offsets: tuple[int, ...]
     param_total: int
     constant_bytes: bytes
+    never_written: tuple[tuple[Instruction, str], ...] = ()  # registers that are read alone, with their first reader
 
 
 class Decoder:
@@ -105,6 +109,7 @@ class Decoder:
         self.special: dict[str, int] = {}
         self.constants: dict[str, dict[int, int]] = {"pred": {}, "b16": {}, "b32": {}, "b64": {}}
         self.line = 0
+        self.tracked = Tracked(function)
         for name, bank in function.registers.items():
             if bank in self.counts:
                 self.slots[name] = (bank, self._new(bank))
@@ -270,10 +275,11 @@ class Decoder:
         for variable in self.function.params:
             offsets.append(self.symbols[variable.name][1])
             total = offsets[-1] + variable.size
-        plan = RegisterPlan(dict(self.counts), {b: tuple(t) for b, t in self.constants.items()})
+        constants = {b: tuple(t) for b, t in self.constants.items()}
+        plan = RegisterPlan(dict(self.counts), constants, len(self.tracked.names))
         return Program(
             self.function, blocks, plan, self.special, self.sizes["shared"], self.sizes["local"], tuple(offsets),
-            max(total, self.sizes["param"]), bytes(self.constant_image),
+            max(total, self.sizes["param"]), bytes(self.constant_image), never_written(self.function),
         )  # fmt: skip
 
     def _nodes(self) -> list[Node]:
@@ -317,9 +323,15 @@ class Decoder:
                 raise self.fail(str(error)) from error
             raise
         decoded = result if isinstance(result, Decoded) else Decoded(op=result)
+        checked = None
+        if decoded.op is not None and self.tracked.names:
+            decoded = replace(decoded, op=self.tracked.marking(ins, decoded.op))
+            assert decoded.op is not None
+            checked = self.tracked.checked(ins, decoded.op)
         if guard >= 0:
             decoded = self._guarded(ins, decoded, guard, negated)
-        return Node(ins, decoded)
+            checked = None if checked is None else masked_region(guard, negated, [checked], 1)
+        return Node(ins, decoded, checked)
 
     def _guarded(self, ins: Instruction, decoded: Decoded, guard: int, negated: bool) -> Decoded:
         if decoded.gate is not None:
@@ -338,6 +350,9 @@ class Decoder:
             block = Block(i, nodes[start].instruction.line, nodes[start].instruction)
             for node in nodes[start:end]:
                 self._append(block, node, labels, number)
+            if any(node.checked is not None for node in nodes[start:end]):
+                kept = [(n.checked, n.decoded.op) for n in nodes[start:end] if n.decoded is not None]
+                block.checked = [checked or op for checked, op in kept if op is not None]
             blocks.append(block)
         return blocks
 
@@ -368,6 +383,24 @@ class Decoder:
             block.table_slot = node.table_slot
 
 
+def never_written(function: Function) -> tuple[tuple[Instruction, str], ...]:
+    """The registers that some instruction reads and none writes; every instruction's results stand first."""
+    written = {name for i in function.instructions for name in _results(i)}
+    readers: dict[str, Instruction] = {}
+    for ins in function.instructions:
+        read = [name for operand in ins.operands for name in registers(operand)]
+        for name in [*read, *([ins.guard.name] if ins.guard else [])]:
+            if name in function.registers and name not in written:
+                readers.setdefault(name, ins)
+    return tuple((ins, name) for name, ins in readers.items())
+
+
+def _results(ins: Instruction) -> list[str]:
+    if not ins.operands or isinstance(ins.operands[0], Mem):
+        return []
+    return list(registers(ins.operands[0]))
+
+
 def _mask_forward_branches(nodes: list[Node]) -> list[Node]:
     """Turn `@p bra L; plain code; L:` into that code under a mask, innermost first."""
     references: dict[str, int] = {}
@@ -384,6 +417,12 @@ def _mask_forward_branches(nodes: list[Node]) -> list[Node]:
                 ops = [b.decoded.op for b in body if b.decoded is not None and b.decoded.op is not None]
                 region = masked_region(node.guard, not node.negated, ops, sum(b.weight for b in body))
                 merged = Node(node.instruction, Decoded(op=region), labels=node.labels)
+                if any(b.checked is not None for b in body):
+                    kept = [b.checked or b.decoded.op for b in body if b.decoded is not None]
+                    merged.checked = masked_region(
+                        node.guard, not node.negated, [op for op in kept if op is not None],
+                        sum(b.weight for b in body),
+                    )  # fmt: skip
                 references[node.branch] -= 1
                 nodes[index:end] = [merged]
         index -= 1
@@ -435,7 +474,10 @@ def masked_region(guard: int, negated: bool, ops: list[Op], weight: int) -> Op:
 
 @lru_cache(maxsize=16)
 def decode(module: Module, function: Function, clustered: bool = False) -> Program:
-    """Decode a function of a module, for clusters of several CTAs or of one; the program holds no state of a run, so it is kept for the next one."""
+    """Decode a function of a module, for clusters of several CTAs or of one.
+
+    The program holds no state of a run, so it is kept for the next one.
+    """
     import layoutlab.ptx.isa  # noqa: F401  (importing the package declares every opcode)
 
     return Decoder(module, function, clustered).program()

@@ -40,6 +40,7 @@ class Fragment:
     low: int
     high: int
     mask: Array | None
+    group: int = 0  # fragments of different groups are kept apart
     age: int = 0
     blocked_at: int = -1  # the wave's version when its gate last refused
     gave_up: tuple[int, frozenset[int]] = (-1, frozenset())  # gates that timed out, at this version of the wave
@@ -53,8 +54,22 @@ class Scheduler:
         self.blocks = program.blocks
         self.wave = wave
         self.rng = rng
-        mask = None if wave.alive.all() else wave.alive.copy()
-        self.fragments = [Fragment(0, 0, wave.rows, mask)]
+        self.fragments: list[Fragment] = []
+        whole = Fragment(0, 0, wave.rows, None)
+        for number, rows in enumerate(self._groups()):
+            whole.group = number
+            self._add(whole, 0, wave.alive & rows[:, None], -1)
+
+    def _groups(self) -> list[Array]:
+        """The rows that go in step. Under the random schedule some warps are set apart from the others, so that one
+        that goes ahead without waiting for another's work is seen."""
+        wave = self.wave
+        if self.rng is None:
+            return [np.ones(wave.rows, bool)]
+        together = 4 if any(block.sync == "warpgroup" for block in self.blocks) else 1
+        unit = wave.row_warp[:, 0] // together * wave.ctas + wave.row_cta[:, 0]
+        apart = np.array([self.rng.random() < 0.5 for _ in range(int(unit.max()) + 1)])[unit]
+        return [rows for rows in (apart, ~apart) if rows.any()]
 
     def run(self) -> None:
         while self.fragments:
@@ -144,8 +159,13 @@ class Scheduler:
                 if allowed is not True:
                     self._hold(fragment, allowed)
                     return
-            for op in block.ops:
-                op(frame)
+            if block.checked:
+                in_flight = wave.in_flight
+                for op, checked in zip(block.ops, block.checked, strict=True):
+                    (checked if in_flight.active else op)(frame)
+            else:
+                for op in block.ops:
+                    op(frame)
             wave.instructions += block.weight * (frame.rows if frame.mask is True else self._active_rows(frame))
             fragment.age += 1
             following = self._follow(fragment, frame, block)
@@ -279,14 +299,14 @@ class Scheduler:
         if part is not None and part.all():
             part = None
         low, high = low + parent.low, high + parent.low
-        fragment = Fragment(block, low, high, part, parent.age, blocked_at, parent.gave_up)
+        fragment = Fragment(block, low, high, part, parent.group, parent.age, blocked_at, parent.gave_up)
         self.fragments.append(fragment)
         if merge and blocked_at < 0:
             self._merge(fragment)
 
     def _merge(self, fragment: Fragment) -> None:
-        """Join every other fragment that stands at the same block."""
-        same = [f for f in self.fragments if f.block == fragment.block]
+        """Join every other fragment of its group that stands at the same block."""
+        same = [f for f in self.fragments if f.block == fragment.block and f.group == fragment.group]
         if len(same) < 2:
             return
         low, high = min(f.low for f in same), max(f.high for f in same)
@@ -348,6 +368,8 @@ def run_grid(
         np.frombuffer(program.constant_bytes, np.uint8).copy(), options,
     )  # fmt: skip
     report = Report(function.name, geometry.grid, geometry.block, provenance=record)
+    for ins, name in program.never_written:
+        findings.add("never written", ins, f"{ins.opcode} reads {name}, which no instruction writes")
     done = 0
     with np.errstate(all="ignore"), no_collection():
         for batch in _waves(geometry, program, wave_ctas, ctas):
@@ -356,6 +378,7 @@ def run_grid(
             if record is not None:
                 record.start_wave(wave.ctas, wave.shared.stride, done)
             Scheduler(program, wave, rng if schedule == "random" else None, limit).run()
+            wave.note_allocations()
             if record is not None:
                 record.finish_wave(wave.shared.bytes, wave.tmem.words)
             report.instructions += wave.instructions
@@ -371,9 +394,7 @@ def run_grid(
 _SPARE: list[tuple[Program, Wave]] = []  # one wave that has ended, whose arrays and views the next run takes over
 
 
-def _start_wave(
-    geometry: Geometry, ctas: list[tuple[int, int, int]], program: Program, services: Services
-) -> Wave:
+def _start_wave(geometry: Geometry, ctas: list[tuple[int, int, int]], program: Program, services: Services) -> Wave:
     """A wave at its start: the spare one when it is of this program and shape, else a new one."""
     with contextlib.suppress(IndexError):  # another thread may have taken it
         of, wave = _SPARE.pop()

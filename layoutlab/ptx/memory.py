@@ -58,6 +58,7 @@ class GlobalMemory:
 
     def __init__(self) -> None:
         self.buffers: list[Buffer] = []
+        self.recent: dict[int, Buffer] = {}  # by instruction, the buffer that it touched last
         self._keep: list[object] = []
 
     def register(self, name: str, base: int, size: int, keep: object = None) -> None:
@@ -69,7 +70,7 @@ class GlobalMemory:
             if base < other.end and other.base < base + size:
                 low, high = min(base, other.base), max(base + size, other.end)
                 self.buffers.remove(other)
-                self._add(other.name if other.size >= size else name, low, high - low)
+                self.register(other.name if other.size >= size else name, low, high - low)  # it may reach a third
                 return
         self._add(name, base, size)
 

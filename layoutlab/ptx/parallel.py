@@ -2,7 +2,9 @@
 
 Each buffer is copied to a file that every process maps, at the address that the kernel knows; then the
 files are copied back. CTAs of different processes share global memory but not the order of their accesses: a kernel
-whose CTAs wait for each other, or count with atomics, belongs in one process.
+whose CTAs wait for each other, or count with atomics, belongs in one process. Which processes they are is
+joblib's to say: its own by default, those of a dask or ray cluster inside `joblib.parallel_config(backend=...)`, where
+the folder for temporary files must be one that all machines see.
 """
 
 from __future__ import annotations
@@ -57,7 +59,7 @@ def run_in_processes(
         ]
         report = Report(function.name, geometry.grid, geometry.block)
         findings, done = Findings(), 0
-        for part, (start, stop) in zip(Parallel(jobs, return_as="generator")(calls), bounds, strict=True):
+        for part, (start, stop) in zip(_parallel(Parallel, jobs)(calls), bounds, strict=True):
             report.instructions += part.instructions
             findings.extend(part.warnings)
             done += stop - start
@@ -66,6 +68,14 @@ def run_in_processes(
         _read_images(memory, images)
     report.warnings, report.seconds = findings.all(), time.perf_counter() - started
     return report
+
+
+def _parallel(maker: Any, jobs: int) -> Any:
+    """Results as they come, or all at the end where the backend cannot give them one by one."""
+    try:
+        return maker(jobs, return_as="generator")
+    except ValueError:
+        return maker(jobs)
 
 
 def _write_images(memory: GlobalMemory, folder: Path) -> list[Image]:

@@ -83,6 +83,8 @@ class Provenance:
     reads: list[Read] = field(default_factory=list)
     stores: list[Store] = field(default_factory=list)
     loads: list[Load] = field(default_factory=list)
+    global_loads: list[GlobalLoad] = field(default_factory=list)
+    tmem_stores: list[TmemStore] = field(default_factory=list)
     snapshots: dict[int, Snapshot] = field(default_factory=dict)
     first_cta: int = 0
     time: int = 0
@@ -137,6 +139,16 @@ class Provenance:
             owner, address, thread, data = (np.broadcast_to(x, words.shape).flatten() for x in every)
             held = data.view(np.uint8).reshape(-1, 4)
             self.stores.append(Store("tmem", ins.line, ins.opcode, self.time, 4, owner, thread, address, held))
+        if np.ndim(threads):
+            lane, column = np.broadcast_arrays(lane, column)
+            self.tmem_stores.append(TmemStore(event, ins.line, self.time, lane, column, np.asarray(threads)))
+
+    def global_load(self, ins: Instruction, cta: Array, threads: Array, at: Array) -> None:
+        """A load by threads from global memory: where each of them began to read."""
+        self.time += 1
+        cta = np.broadcast_to(cta, at.shape) + self.first_cta
+        thread = np.broadcast_to(threads, at.shape)
+        self.global_loads.append(GlobalLoad(ins.line, self.time, cta.ravel(), thread.ravel(), at.ravel().copy()))
 
     # -- reads --------------------------------------------------------------------------------------------------
 
@@ -246,3 +258,26 @@ class Load:
     thread: Array
     address: Array
     writers: Array
+
+
+@dataclass(frozen=True)
+class GlobalLoad:
+    """One executed load from global memory: of each thread the first address."""
+
+    line: int
+    time: int
+    cta: Array
+    thread: Array
+    address: Array
+
+
+@dataclass(frozen=True)
+class TmemStore:
+    """One executed tcgen05.st: of [register, row of 32 threads, lane] the TMEM lane and column, and the thread."""
+
+    event: int
+    line: int
+    time: int
+    lane: Array
+    column: Array
+    thread: Array

@@ -7,6 +7,7 @@ unknown.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -74,6 +75,12 @@ class _Form:
 
 
 _FORMS: dict[str, list[_Form]] = {}
+_ABSENT: list[tuple[re.Pattern[str], str]] = []
+
+
+def not_emulated(pattern: str, what: str) -> None:
+    """Name what a pattern of opcodes would need, for those that no declaration accepts."""
+    _ABSENT.append((re.compile(pattern), what))
 
 
 def instruction(*specs: str) -> Callable[[Handler], Handler]:
@@ -107,6 +114,9 @@ def lookup(ins: Instruction) -> tuple[Handler, Qualifiers]:
             if found is not None:
                 return form.handler, found
             known.append(form.spec)
+    for pattern, what in _ABSENT:
+        if pattern.match(ins.opcode):
+            raise PtxError(f"{ins.opcode}: {what} is not emulated yet", ins.line)
     if not known:
         raise PtxError(f"unknown opcode {ins.opcode!r}", ins.line)
     raise PtxError(f"{ins.opcode!r} has qualifiers that are not declared; known: {'; '.join(known)}", ins.line)

@@ -124,6 +124,17 @@ def stored_row_bytes(inside: int, row_bytes: int) -> int:
     return min(row_bytes, -(-inside // 16) * 16)
 
 
+def tf32_rounded(words: Array) -> Array:
+    """What a TMA load through a tf32 map makes of float32 words: nearest, ties to even, one NaN (H200).
+
+    Subnormal numbers are rounded like all others, by the maps that flush them too.
+    """
+    nan = (words & np.uint32(0x7FFFFFFF)) > np.uint32(0x7F800000)
+    odd = words >> np.uint32(13) & np.uint32(1)
+    rounded = (words + np.uint32(0xFFF) + odd) & np.uint32(0xFFFFE000)
+    return np.where(nan, np.uint32(0x7FFFE000), rounded)
+
+
 def transaction_bytes(box_bytes: int, _inside_bytes: int) -> int:
     """What a TMA load subtracts from the mbarrier's pending bytes: the whole box, zero-filled part included."""
     return box_bytes

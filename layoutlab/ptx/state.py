@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from layoutlab.ptx.in_flight import InFlight
 from layoutlab.ptx.memory import CLUSTER_SHIFT, AccessError, GlobalMemory, SharedMemory, TensorMemory
 
 if TYPE_CHECKING:
     from layoutlab.ptx.asynchronous import AsyncUnits
+    from layoutlab.ptx.parse import Instruction
     from layoutlab.ptx.provenance import Provenance
     from layoutlab.ptx.report import Findings
 
@@ -33,6 +35,7 @@ class RegisterPlan:
 
     counts: dict[str, int]
     constants: dict[str, tuple[int, ...]]
+    tracked: int = 0  # registers that may be in flight
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,8 @@ class Wave:
         self.cluster_arrived.fill(False)
         self.cluster_generation.fill(0)
         self.asynchronous: AsyncUnits = services.make_async(self)
+        self.allocations: dict[tuple[int, int], Instruction] = {}  # of TMEM, by CTA and first column
+        self.in_flight = InFlight(self.plan.tracked, self.rows)
         # Counts completions that may let a waiting warp go on; waiters look again when it has moved.
         self.version = 0
         self.instructions = 0
@@ -135,6 +140,13 @@ class Wave:
         stored = self.shared.stored_at[chunks]
         fenced = np.maximum(self.fenced_at[self.shared.stored_by[chunks]], self.fenced_at[issuer])
         return np.asarray(stored > fenced)
+
+    def note_allocations(self) -> None:
+        """Report tensor memory that a CTA still holds when it has ended (PTX ISA 9.7.16.7: it must be freed)."""
+        for (cta, start), instruction in self.allocations.items():
+            self.services.findings.add(
+                "tmem not freed", instruction, f"TMEM from column {start} of CTA {cta} is never deallocated"
+            )
 
     def close(self) -> None:
         """Let go of the run: its memory, its findings and the started work, which holds the wave in turn."""
@@ -172,10 +184,13 @@ class Wave:
         """`locate` of each executing lane."""
         if self.cluster_ctas == 1:
             return cta, at
-        keys = np.stack([cta.ravel(), at.ravel() >> CLUSTER_SHIFT], axis=1)
-        for owner, rank in np.unique(keys, axis=0).tolist():
-            self.locate(owner, rank << CLUSTER_SHIFT, opcode)
-        owners = cta - cta % self.cluster_ctas + (at >> CLUSTER_SHIFT)
+        rank = at >> CLUSTER_SHIFT
+        owners = cta - cta % self.cluster_ctas + rank
+        suspect = (owners != cta) | (rank < 0)
+        if np.count_nonzero(suspect):
+            _, first = np.unique(owners[suspect], return_index=True)
+            for i in first.tolist():
+                self.locate(int(cta[suspect][i]), int(at[suspect][i]), opcode)
         return owners, at & ((1 << CLUSTER_SHIFT) - 1)
 
     def locate_own(self, cta: Array, at: Array, opcode: str) -> Array:

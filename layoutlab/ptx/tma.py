@@ -10,11 +10,12 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-# Field [7,11) of word 2, by what CuTe DSL writes for each element type: name, bytes.
+# Field [7,11) of word 2, by what CuTe DSL and the driver write for each element type: name, bytes.
 ELEMENT_TYPES = {
     0: ("u8", 1), 1: ("u16", 2), 2: ("u32", 4), 3: ("s32", 4), 4: ("u64", 8), 5: ("s64", 8), 6: ("f16", 2),
-    7: ("f32", 4), 9: ("f64", 8), 10: ("bf16", 2), 11: ("tf32", 4),
+    7: ("f32", 4), 8: ("f32_ftz", 4), 9: ("f64", 8), 10: ("bf16", 2),
 }  # fmt: skip
+ROUNDED = {"f32": "tf32", "f32_ftz": "tf32_ftz"}  # with bit 16 set, as the driver and CuTe DSL do for tf32
 SWIZZLE_BYTES = (0, 32, 64, 128)
 # Field [19,21): CuTe DSL sets 1 for the 128-byte swizzle of 32-byte atoms.
 SWIZZLE_ATOMS = (16, 32)
@@ -57,11 +58,15 @@ def encode_tensor_map(tensor: TensorMap) -> bytes:
     >>> decode_tensor_map(encode_tensor_map(m)) == m
     True
     """
-    kind = next(code for code, (name, _) in ELEMENT_TYPES.items() if name == tensor.element)
+    kind = next(code for code, (name, _) in ELEMENT_TYPES.items() if tensor.element in (name, ROUNDED.get(name)))
     rank = len(tensor.extents)
     words = [0] * 16
     low = (rank - 1) << 4 | kind << 7 | tensor.interleave << 11 | SWIZZLE_BYTES.index(tensor.swizzle) << 13
-    low |= int(tensor.nan_fill) << 15 | SWIZZLE_ATOMS.index(tensor.swizzle_atom) << 19
+    low |= (
+        int(tensor.element in ROUNDED.values()) << 16
+        | int(tensor.nan_fill) << 15
+        | SWIZZLE_ATOMS.index(tensor.swizzle_atom) << 19
+    )
     strides = [s // 16 for s in tensor.strides[1:]] + [0] * (5 - rank)
     words[0] = tensor.address
     words[1] = low | (strides[0] & 0xFFFFFFFF) << 32
@@ -85,6 +90,8 @@ def decode_tensor_map(data: bytes) -> TensorMap | None:
     if rank > 5 or kind not in ELEMENT_TYPES or words[0] == 0 or words[0] >> 57 or atom >= len(SWIZZLE_ATOMS):
         return None
     name, size = ELEMENT_TYPES[kind]
+    if low >> 16 & 1:
+        name = ROUNDED.get(name, name)
     low_bits = (high, words[2] & 0xFFFFFFFF, words[2] >> 32, words[3] & 0xFFFFFFFF)
     upper = words[3] >> 32
     strides = [size] + [16 * (bits | ((upper >> (4 * i)) & 15) << 32) for i, bits in enumerate(low_bits)]

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from layoutlab.digits import ONE
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.claims import Question, legal_rules
 from layoutlab.handoff.core import Handoff
 from layoutlab.handoff.places import Places
+from layoutlab.int_tuple import Int
+from layoutlab.symbol import at_least_values, at_most
 
 
 class Open(LayoutError):
@@ -100,19 +101,29 @@ def _inside(q: Question) -> str:
     start, end = storage.ends
     low, high = _reach(q)
     if not low >= start or not high + q.tile.bits <= end:
-        raise LayoutError(f"writes reach from bit {low} to {high + q.tile.bits - 1}, the storage from {start} to {end - 1}")
+        raise LayoutError(
+            f"writes reach from bit {low} to {high + q.tile.bits - 1}, the storage from {start} to {end - 1}"
+        )
     for name, others in q.live.items():
         unit = 32 if q.writer.space == "tmem" else 8
-        before = _known(lambda others=others: high + q.tile.bits <= others.start * unit)
-        if not before and not _known(lambda others=others: low >= others.stop * unit):
-            raise LayoutError(f"writes from bit {low} to {high + q.tile.bits - 1} may reach {name}")
-    within = "whole spans of the swizzle " if write.swizzle else ""
-    return f"the steps add up to {within}inside of the storage"
+        if not _apart(low, high + q.tile.bits, others.start * unit, others.stop * unit, unit, name):
+            raise LayoutError(f"writes from bit {low} to {high + q.tile.bits - 1} reach {name}")
+    within = ", in whole spans of the swizzle" if write.swizzle else ""
+    return f"what the steps add up to lies in the storage{within}"
 
 
-def _known(question: object) -> bool:
+def _apart(low: Int, end: Int, start: Int, stop: Int, unit: int, name: str) -> bool:
+    """Whether writes leave a live buffer alone: they begin behind it, or, which may be a condition, end before it or
+    begin behind it, whichever is so of the least values."""
+    if _never_less(low, stop):
+        return True
+    before = at_least_values(end) <= at_least_values(start)
+    return at_most((end - start if before else stop - low) // unit, 0, f"{name} is live")
+
+
+def _never_less(a: Int, b: Int) -> bool:
     try:
-        return bool(question())  # type: ignore[operator]
+        return a >= b
     except LayoutError:
         return False
 
@@ -126,7 +137,7 @@ def _reach(q: Question) -> tuple[int, int]:
     if write.swizzle != swizzle:
         raise LayoutError(f"the store swizzles by {write.swizzle}, and the storage's spans are those of {swizzle}")
     low, high = write.before.table.bounds("bit")
-    if write.plus != 0:
+    if write.swizzle and write.plus != 0:
         _ = write.plus % (1 << write.swizzle.base + write.swizzle.bits)  # spans begin where the base does, or refused
     return low + write.plus, high + write.plus
 

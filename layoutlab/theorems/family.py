@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import product
+from fractions import Fraction
+from itertools import product as every
+from math import lcm
 from typing import Any
 
-from layoutlab.symbol import Sym
+from layoutlab.formula import polynomial
+from layoutlab.symbol import Condition, Monomial, Sym
 
 
 @dataclass(frozen=True)
@@ -82,13 +85,36 @@ class Family:
     def instances(self, more: int) -> Iterator[dict[str, int]]:
         """Numbers for the unknowns, smallest sum first, up to so much more than the least of all."""
         for total in range(more + 1):
-            for steps in product(range(total + 1), repeat=len(self.residues)):
+            for steps in every(range(total + 1), repeat=len(self.residues)):
                 if sum(steps) == total:
                     yield {r.unknown: r.least + s for r, s in zip(self.residues.values(), steps, strict=True)}
 
     def settings(self, numbers: Mapping[str, int]) -> dict[str, int]:
         """The settings for such numbers."""
         return {name: r.at(numbers[r.unknown]) for name, r in self.residues.items()}
+
+    def spoken(self, condition: Condition) -> str:
+        """A condition in the settings themselves, without fractions, and with nothing taken away.
+
+        >>> kv = Family({"kv": Residue("kv", 128, 64, first=64)})
+        >>> kv.spoken(Condition(16384 * Sym("n_kv") + 8192, 233472, "")), kv.spoken(Condition(-Sym("n_kv"), 0, ""))
+        ('128*kv <= 233472', '64 <= kv')
+        """
+        difference = condition.value - condition.limit
+        total: dict[Monomial, Fraction] = {}
+        for monomial, coefficient in difference.terms if isinstance(difference, Sym) else (((), difference),):
+            product: dict[Monomial, Fraction] = {(): Fraction(coefficient)}
+            for unknown in monomial:
+                r = next(r for r in self.residues.values() if r.unknown == unknown)  # n = (setting - remainder) / unit
+                factor: dict[Monomial, Fraction] = {(r.name,): Fraction(1, r.unit), (): Fraction(-r.remainder, r.unit)}
+                product = _product(product, factor)
+            for names, c in product.items():
+                total[names] = total.get(names, Fraction(0)) + c
+        scale = lcm(*(c.denominator for c in total.values()))
+        sides = [{m: int(sign * c * scale) for m, c in total.items() if sign * c > 0} for sign in (1, -1)]
+        return " <= ".join(
+            polynomial(Sym(terms=side)) if side.keys() - {()} else str(side.get((), 0)) for side in sides
+        )
 
     def json(self) -> dict[str, Any]:
         """By setting: the unit, the remainder and the least value."""
@@ -99,3 +125,12 @@ class Family:
 
     def __str__(self) -> str:
         return ", ".join(map(str, self.residues.values()))
+
+
+def _product(a: Mapping[Monomial, Fraction], b: Mapping[Monomial, Fraction]) -> dict[Monomial, Fraction]:
+    found: dict[Monomial, Fraction] = {}
+    for mine, c in a.items():
+        for theirs, d in b.items():
+            names = tuple(sorted(mine + theirs))
+            found[names] = found.get(names, Fraction(0)) + c * d
+    return found

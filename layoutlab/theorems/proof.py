@@ -5,6 +5,7 @@
 >>> sP = smem("S<3,4,3> o 0 o (128,64):(64,1)", over=P)
 >>> h = Handoff(P, writer=store("(128,64):(1,128)", sP, bits=128), reader="S<3,4,3> o 0 o (128,64):(64,1)")
 >>> print(proof_of(h).text)
+for 0 <= t < 128, 0 <= v < 64
 m(t, v) = t
 k(t, v) = v
 write(t, v) = swizzle(128*t + 2*v)                # byte of shared memory
@@ -14,7 +15,7 @@ before the swizzle, which is the same on both sides, a step of a digit of (t, v)
   digit   write   read
   t         128    128
   v           2      2
-so write(t, v) = read(m(t, v), k(t, v)) for all t < 128, v < 64
+so write(t, v) = read(m(t, v), k(t, v)) for all of them
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import Any
 
 from layoutlab.digits import ONE, Map, Term, aligned
 from layoutlab.errors import LayoutError
-from layoutlab.formula import bits_text, latex, runs, sum_of, swizzle_text
+from layoutlab.formula import bits_text, latex, polynomial, runs, sum_of, swizzle_text
 from layoutlab.formula.text import part_of
 from layoutlab.handoff.core import Handoff
 from layoutlab.handoff.places import Places
@@ -84,7 +85,7 @@ class Proof:
         """All of it, line by line; the definitions are read by `layoutlab.formula.read_definitions` again."""
         places = [line for line in self.definitions if line.name.startswith(("write", "read", "swizzle"))]
         width = max(len(line.head) for line in places)
-        lines = list[str]()
+        lines = [f"for {self.ends}"]
         for line in self.definitions:
             shown = f"{line.head:<{width}} = {line.body}" if line in places else f"{line.head} = {line.body}"
             lines.append(f"{shown:<49} # {line.note}" if line.note else shown)
@@ -129,7 +130,7 @@ class Proof:
             line.head for line in self.definitions if not line.name.startswith(("write", "read", "swizzle"))
         )
         if self.equal:
-            return f"so write(t, v) = read({owner}) for all {self.ends}"
+            return f"so write(t, v) = read({owner}) for all of them"
         return f"write(t, v) and read({owner}) differ in the digits that are marked"
 
 
@@ -137,22 +138,19 @@ def _columns(rows: Sequence[Row]) -> list[str]:
     """The table: rows that differ are marked."""
     cells = [("digit", "write", "read", "")]
     cells += [
-        (row.part, _shown(row.write), _shown(row.read), "" if row.write == row.read else "  differs") for row in rows
+        (row.part, polynomial(row.write), polynomial(row.read), "" if row.write == row.read else "  differs")
+        for row in rows
     ]
     widths = [max(len(row[i]) for row in cells) for i in range(3)]
     return [f"{a:<{widths[0]}}   {b:>{widths[1]}}   {c:>{widths[2]}}{d}".rstrip() for a, b, c, d in cells]
 
 
-def _shown(step: int | Sym) -> str:
-    return str(step).replace("+", " + ")
-
-
 def _tex(step: int | Sym) -> str:
-    return latex(str(step))
+    return latex(polynomial(step))
 
 
 def _plain(step: int | Sym) -> int | str:
-    return step if isinstance(step, int) else str(step)
+    return step if isinstance(step, int) else polynomial(step)
 
 
 def proof_of(h: Handoff) -> Proof:
@@ -183,7 +181,7 @@ def proof_of(h: Handoff) -> Proof:
         tables = {_word(out, unit): _rows(left, right, out) for out in left.rows}
     except LayoutError as error:
         why = str(error)
-    ends = ", ".join(f"{axis} < {extent}" for axis, extent in owner.axes.items())
+    ends = ", ".join(f"0 <= {axis} < {polynomial(extent)}" for axis, extent in owner.axes.items())
     return Proof(tuple(definitions), tables, swizzled, ends, why)
 
 
@@ -234,7 +232,7 @@ def _side(
         inner = sum_of(m, out)
         if swizzle is not None:
             inner = f"{name}({inner})"
-            inner = f"{_shown(plus)} + {inner}" if plus != 0 else inner
+            inner = f"{polynomial(plus)} + {inner}" if plus != 0 else inner
         full = side if len(m.rows) == 1 else f"{side}_{_word(out, unit)}"
         found.append(Line(full, parameters, inner, note if out == "bit" else ""))
     return found

@@ -29,9 +29,9 @@ from layoutlab.theorems.claims import Held, Open, held
 from layoutlab.theorems.family import Family, Residue
 from layoutlab.theorems.proof import Proof, proof_of
 
-MORE, TRIED, POINTS = 4, 40, 1 << 17
+MORE, TRIED, POINTS = 4, 16, 1 << 16
 """How far from the least values counterexamples are looked for, in how many instances, of how many elements."""
-FAMILIES = 64
+FAMILIES = 32
 """Families that a theorem is split into at most."""
 
 
@@ -57,7 +57,11 @@ class Case:
     verdict: Answer
     claims: tuple[Held, ...] = ()
     conditions: tuple[Condition, ...] = ()
+    implied: tuple[Condition, ...] = ()
+    """Limits that are kept wherever the conditions are."""
     proof: Proof | None = None
+    of: str = ""
+    """Of which values the formulas are, where they are not of all."""
     counterexample: Counterexample | None = None
     why: str = ""
 
@@ -152,20 +156,46 @@ def _decided(
     proof = None
     with assuming(**family.least) as assumed:
         try:
-            h = general(**fixed, **family.values())
+            h = _built(general, fixed, family)
             proof = _proof(h)
             claims = held(h)
-            return Case(family, "proved", claims, tuple(assumed.conditions), proof), []
+            needed, implied = _weakest(assumed.conditions)
+            return Case(family, "proved", claims, needed, implied, proof), []
         except LayoutError as error:
             reason = error
     unknown = _remainder(reason)
     halves = family.split(unknown.unknowns) if unknown and split else []
-    wrong = _first_wrong(general, fixed, family, tuple(assumed.conditions), tried=1 if halves else TRIED)
+    # What is legal depends on the sizes by limits: all of them are known here, or the least sizes alone are asked.
+    limits = isinstance(reason, Open) and reason.claim == "legal" and reason.__cause__ is None
+    wrong = _first_wrong(general, fixed, family, tuple(assumed.conditions), limits, tried=1 if halves else TRIED)
     if wrong:
-        return Case(family, "refuted", (), (), proof, wrong, str(reason)), []
+        of = "" if proof else wrong.values
+        proof = proof or _proof(general(**fixed, **wrong.settings))
+        return Case(family, "refuted", proof=proof, of=of, counterexample=wrong, why=str(reason)), []
     if halves:
         return None, halves
-    return Case(family, "undecided", (), tuple(assumed.conditions), proof, None, str(reason)), []
+    if not any(_made(general, fixed, family.settings(numbers)) for numbers in family.instances(1)):
+        return Case(family, "unsupported", why=str(reason)), []
+    return Case(family, "undecided", (), tuple(assumed.conditions), proof=proof, why=str(reason)), []
+
+
+def _weakest(conditions: Sequence[Condition]) -> tuple[tuple[Condition, ...], tuple[Condition, ...]]:
+    """The conditions that no other one implies, and the rest."""
+    needed = list(conditions)
+    for condition in conditions:
+        if any(other.implies(condition) for other in needed if other is not condition):
+            needed.remove(condition)
+    return tuple(needed), tuple(c for c in conditions if c not in needed)
+
+
+def _built(general: HandoffFunction, fixed: Mapping[str, Any], family: Family) -> Handoff:
+    """The handoff of symbols; an error of code that cannot take one is a sentence."""
+    try:
+        return general(**fixed, **family.values())
+    except LayoutError:
+        raise
+    except (TypeError, ValueError, KeyError, IndexError) as error:
+        raise LayoutError(f"{general.__name__} takes no symbol: {type(error).__name__}: {error}") from error
 
 
 def _proof(h: Handoff) -> Proof | None:
@@ -188,27 +218,42 @@ def _remainder(error: BaseException | None) -> UnknownRemainder | None:
 
 
 def _first_wrong(
-    general: HandoffFunction, fixed: Mapping[str, Any], family: Family, conditions: Sequence[Condition], tried: int
+    general: HandoffFunction,
+    fixed: Mapping[str, Any],
+    family: Family,
+    conditions: Sequence[Condition],
+    limits: bool,
+    tried: int,
 ) -> Counterexample | None:
-    """The first instance, smallest numbers first, that the verifier refutes though it meets the conditions."""
+    """The first instance, smallest numbers first, that the verifier refutes though it meets the conditions.
+
+    What is not legal counts of the first one, or where the conditions are all the `limits` that there are.
+    """
+    names = ["placed", "covered", "exclusive", "inside", "legal"]
     for numbers in family.instances(MORE):
         if not tried:
             return None
         settings = family.settings(numbers)
         if not all(condition.holds(**numbers) for condition in conditions):
             continue
-        try:
-            made = general(**fixed, **settings)
-        except LayoutError:
-            continue  # there is no such handoff
-        if made.tile.size > POINTS:
+        made = _made(general, fixed, settings)
+        if made is None or made.tile.size > POINTS:
             continue
         tried -= 1
         verdict = verify(made)
-        claim = next((c for c in ("placed", "covered", "exclusive", "inside", "legal") if verdict[c].witness), None)
+        claim = next((name for name in names if verdict[name].witness), None)
         if claim and (witness := verdict[claim].witness):
             return Counterexample(settings, claim, witness)
+        names = names if limits else names[:4]
     return None
+
+
+def _made(general: HandoffFunction, fixed: Mapping[str, Any], settings: Mapping[str, int]) -> Handoff | None:
+    """The handoff of numbers; None where there is no such one."""
+    try:
+        return general(**fixed, **settings)
+    except LayoutError:
+        return None
 
 
 __all__ = ["Case", "Counterexample", "Open", "Theorem", "prove"]

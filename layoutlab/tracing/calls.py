@@ -1,7 +1,7 @@
 """Calls: what the compiled kernels of a script do when it calls them, run by the machine in place of a GPU.
 
-While `intercepted` lasts, a call of what `cute.compile` returned, or of a `@cute.jit` function, reads its launch off the
-compiled host code and runs the PTX on the script's own CPU tensors, with the writer of every byte remembered. Each
+While `intercepted` lasts, a call of what `cute.compile` returned, or of a `@cute.jit` function, reads its launch off
+the compiled host code and runs the PTX on the script's own CPU tensors, with the writer of every byte remembered. Each
 launch runs twice: with started work done as late as it may be, on memory that is then put back, and as early as it
 may be. Who wrote what is read must be the same in both; a kernel that forgets a wait is told by that.
 """
@@ -82,31 +82,35 @@ class Calls:
                 continue
             try:
                 packed, owners = compiled.generate_execution_args(*args, **kwargs)
+                self.run(compiled, packed, given)
+                del owners
             except Exception as error:
-                self.refused.append(f"{_name(compiled)}: its arguments cannot be packed again: {error}".split("\n")[0])
-                continue
-            self.run(compiled, packed, given)
-            del owners
+                self.refused.append(f"{_name(compiled)}: {type(error).__name__}: {error}".split("\n")[0])
 
 
 @contextmanager
 def intercepted(calls: Calls) -> Iterator[Calls]:
     """Runs in the machine what would be launched on a device."""
+    from cutlass.base_dsl.compiler import CompileCallable
     from cutlass.base_dsl.dsl import BaseDSL
     from cutlass.base_dsl.jit_executor import JitCompiledFunction
 
     real_compile, real_call = BaseDSL.generate_mlir, JitCompiledFunction.__call__
-    real_run = JitCompiledFunction.run_compiled_program
+    real_run, real_compile_alone = JitCompiledFunction.run_compiled_program, CompileCallable._compile
 
     def generate_mlir(self: Any, body: Any, name: Any, attributes: Any, args: Any, kwargs: Any, *rest: Any,
                       **more: Any) -> Any:  # fmt: skip
         calls.arguments.append((*args, *kwargs.values()))
         try:
-            result = real_compile(self, body, name, attributes, args, kwargs, *rest, **more)
+            return real_compile(self, body, name, attributes, args, kwargs, *rest, **more)
         finally:
             calls.arguments.pop()
+
+    def compile_alone(self: Any, function: Any, *args: Any, **kwargs: Any) -> Any:
+        result = real_compile_alone(self, function, *args, **kwargs)
         if isinstance(result, JitCompiledFunction):
-            calls.compiled.append((result, tuple(args), dict(kwargs)))
+            given = {key: value for key, value in kwargs.items() if key not in ("options", "compile_options")}
+            calls.compiled.append((result, args, given))
         return result
 
     def call(self: Any, *args: Any, **kwargs: Any) -> int:
@@ -122,12 +126,12 @@ def intercepted(calls: Calls) -> Iterator[Calls]:
         return calls.run(self, packed, calls.arguments[-1] if calls.arguments else ())
 
     BaseDSL.generate_mlir, JitCompiledFunction.__call__ = generate_mlir, call
-    JitCompiledFunction.run_compiled_program = run_compiled_program
+    JitCompiledFunction.run_compiled_program, CompileCallable._compile = run_compiled_program, compile_alone
     try:
         yield calls
     finally:
         BaseDSL.generate_mlir, JitCompiledFunction.__call__ = real_compile, real_call
-        JitCompiledFunction.run_compiled_program = real_run
+        JitCompiledFunction.run_compiled_program, CompileCallable._compile = real_run, real_compile_alone
 
 
 def _one(module: Module, launch: Launch, memory: GlobalMemory, schedule: str) -> Report | str:

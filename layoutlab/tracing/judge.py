@@ -17,17 +17,16 @@ from types import SimpleNamespace
 from typing import Any
 
 from layoutlab.errors import LayoutError
-from layoutlab.handoff import Handoff, Owner, Reader, Tile, Verdict, Writer, owned, smem, store, verify
+from layoutlab.handoff import Handoff, Owner, Reader, Tile, Verdict, Writer, owned, store, verify
 from layoutlab.handoff.report import store_wavefronts, widest_store
-from layoutlab.handoff.storage import Smem
 from layoutlab.int_tuple import flatten
 from layoutlab.layout import Layout, make_layout
-from layoutlab.swizzle import ComposedLayout, Swizzle
-from layoutlab.text import Pointer, Tensor, parse
+from layoutlab.text import parse
+from layoutlab.tracing import tensor_memory
 from layoutlab.tracing.ownership import misplaced
+from layoutlab.tracing.parts import Covered, covered
 from layoutlab.tracing.record import Access, Trace
-
-MOST_ELEMENTS = 1 << 18
+from layoutlab.tracing.sides import Side, Unsupported, sides
 
 
 @dataclass(frozen=True)
@@ -45,47 +44,6 @@ class Row:
     swapped: bool = False
 
 
-@dataclass(frozen=True, eq=False)
-class Side:
-    """One access as a tile in memory: its (m, k) layout in elements, swizzle of bytes, first byte, element width."""
-
-    access: Access
-    tile: Layout  # two modes
-    swizzle: Swizzle | None
-    start_bits: int
-    bits: int
-    align: int
-
-    @property
-    def extents(self) -> tuple[int, int]:
-        return int(self.tile[0].size()), int(self.tile[1].size())  # type: ignore[arg-type]
-
-    @property
-    def span(self) -> range:
-        """The bits that it may touch, of one stage."""
-        reach = sum((s - 1) * abs(d) for s, d in self.tile.leaves())
-        return range(self.start_bits, self.start_bits + (reach + 1) * self.bits)
-
-    def same_view(self, other: Side) -> bool:
-        return (self.tile, self.swizzle, self.start_bits, self.bits) == (
-            other.tile, other.swizzle, other.start_bits, other.bits,
-        )  # fmt: skip
-
-    def layout(self, element_bits: int | None = None) -> Layout | ComposedLayout:
-        """The tile's layout under its swizzle."""
-        if self.swizzle is None or not self.swizzle.bits:
-            return self.tile
-        return ComposedLayout(self.swizzle, 0, self.tile, element_bits)
-
-    def storage(self, tile: Tile) -> Smem:
-        """The tile's place, as handoffs have it."""
-        return smem(self.layout(), over=tile, base_bytes=self.start_bits // 8, align_bytes=max(self.align, 1))
-
-
-class _Unsupported(LayoutError):
-    """Why an access cannot be judged."""
-
-
 def judge(trace: Trace) -> list[Row]:
     """The table of a trace: every buffer in shared and Tensor Memory that was seen written or read."""
     rows = list[Row]()
@@ -93,8 +51,8 @@ def judge(trace: Trace) -> list[Row]:
     brought = _brought(trace)
     for access in _once(trace.accesses):
         by_root.setdefault((access.space, access.root), []).append(access)
-    for (space, _), accesses in by_root.items():
-        rows += _tensor_memory(accesses) if space == "tmem" else _buffer(accesses, trace, brought)
+    for accesses in by_root.values():
+        rows += _buffer(accesses, trace, brought)
     return rows
 
 
@@ -123,42 +81,66 @@ def _brought(trace: Trace) -> dict[_Key, list[Access]]:
     return {key: list(loads.values()) for key, loads in found.items()}
 
 
-def _tensor_memory(accesses: list[Access]) -> list[Row]:
-    why = "Tensor Memory: which instruction's map a partition stands for is not read off yet"
-    writers, readers = ([a.who for a in accesses if a.role == role] or ["-"] for role in ("writes", "reads"))
-    names = sorted({a.tensor_name for a in accesses if a.tensor_name})
-    return [
-        Row(
-            ", ".join(names) or "Tensor Memory",
-            "; ".join(writers),
-            "; ".join(readers),
-            "unsupported",
-            why,
-            places=tuple(a.place for a in accesses),
-        )
-    ]
-
-
 # -- one allocation ---------------------------------------------------------------------------------------------------
 
 
 def _buffer(accesses: list[Access], trace: Trace, brought: Mapping[_Key, list[Access]]) -> list[Row]:
-    sides: dict[int, list[Side]] = {}
+    seen: dict[int, list[Side]] = {}
     faults: dict[int, str] = {}
     for i, access in enumerate(accesses):
         try:
-            sides[i] = _sides(access)
+            seen[i] = sides(access)
         except LayoutError as error:
             faults[i] = str(error)
     writers = [i for i, a in enumerate(accesses) if a.role == "writes"]
     readers = [i for i, a in enumerate(accesses) if a.role == "reads"]
     results: dict[tuple[int, int], Row] = {}
     for w, r in product(writers, readers):
-        if w in sides and r in sides:
-            row = _pair(accesses[w], accesses[r], sides[w], sides[r], trace)
+        if w in seen and r in seen:
+            row = _pair(accesses[w], accesses[r], seen[w], seen[r], trace)
             if row is not None:
                 results[w, r] = with_registers(row, accesses[w], brought.get(_key(accesses[w])))
-    return _assigned(accesses, writers, readers, results, faults)
+    found = _parts(accesses, writers, readers, results, seen)
+    done = {w for row, used in found.values() for w in used}
+    rest = [i for i in readers if i not in found]
+    rows = _assigned(accesses, [w for w in writers if w not in done], rest, results, faults)
+    return [row for row, _ in found.values()] + rows
+
+
+def _parts(
+    accesses: list[Access],
+    writers: list[int],
+    readers: list[int],
+    results: dict[tuple[int, int], Row],
+    seen: Mapping[int, list[Side]],
+) -> dict[int, tuple[Row, tuple[int, ...]]]:
+    """The row of each reader that nobody writes whole, and which copies of the reader's name write it in parts."""
+    found = dict[int, tuple[Row, tuple[int, ...]]]()
+    for r in readers:
+        mine = [w for w in writers if _named_alike(accesses[w], accesses[r]) and w in seen]
+        if accesses[r].space != "smem" or r not in seen or any((w, r) in results for w in writers) or len(mine) < 2:
+            continue
+        for side in seen[r]:
+            try:
+                parts = covered(side, [(w, a) for w in mine for a in seen[w]], _owner)
+            except LayoutError:
+                continue
+            if parts is not None:
+                found[r] = (_row_of_parts(accesses, r, parts), parts.writers)
+                break
+    return found
+
+
+def _row_of_parts(accesses: list[Access], r: int, parts: Covered) -> Row:
+    writers = [accesses[w] for w in parts.writers]
+    verdict, why = "proved", f"{len(writers)} copies fill it together, each its part of {accesses[r].tensor_name}"
+    if parts.misplaced:
+        verdict, why = "refuted", f"placed: {parts.misplaced}"
+    elif parts.missed:
+        verdict, why = "unsupported", f"{len(writers)} copies of parts were seen, and none of {parts.missed}"
+    names = "; ".join(dict.fromkeys(w.who for w in writers))
+    places = (*(w.place for w in writers), accesses[r].place)
+    return Row(_buffer_name([*writers, accesses[r]]), names, accesses[r].who, verdict, why, places=places)
 
 
 def _assigned(
@@ -177,13 +159,15 @@ def _assigned(
     }
     told = set[int]()
     for r in readers:
+        if tensor_memory.only_a_shape(accesses[r], accesses):
+            continue
         mine = {w: row for (w, reader), row in results.items() if reader == r}
         proved = [w for w, row in mine.items() if row.verdict == "proved"]
         refuted = [w for w, row in mine.items() if row.verdict == "refuted" and w not in content]
         if len(refuted) > 1 and all(_only("covered", mine[w]) for w in refuted):
-            why = "several copies write it, each a part: whether they cover it together is not judged"
-            mine |= {w: replace(mine[w], verdict="unsupported", why=why) for w in refuted}
-            refuted = []
+            mine |= _together({w: mine[w] for w in refuted}, all_seen=not any(w in faults for w in writers))
+            proved += [w for w in refuted if mine[w].verdict == "proved"]
+            refuted = [w for w in refuted if mine[w].verdict == "refuted"]
         others = [w for w, row in mine.items() if row.verdict not in ("proved", "refuted")]
         if not any(_named_alike(accesses[w], accesses[r]) for w in proved):  # others may agree by chance
             proved = [] if any(_named_alike(accesses[w], accesses[r]) for w in refuted) else proved
@@ -195,11 +179,38 @@ def _assigned(
                 _alone(accesses[r], "reader", faults.get(r), [faults[w] for w in writers if w in faults], bool(writers))
             )
     for w in writers:
-        if w not in told and w not in content:
+        if w not in told and w not in content and not tensor_memory.only_a_shape(accesses[w], accesses):
             rows.append(
                 _alone(accesses[w], "writer", faults.get(w), [faults[r] for r in readers if r in faults], bool(readers))
             )
     return rows
+
+
+def _together(parts: Mapping[int, Row], all_seen: bool) -> dict[int, Row]:
+    """The rows of copies that each fill a part of a tile in its place: do they cover it together?
+
+    Where they do not, they are refuted only if no other writer was left out.
+    """
+    import numpy as np
+
+    handoffs = [row.handoff.handoff for row in parts.values() if row.handoff is not None]
+    tile = handoffs[0].tile
+    covered = np.zeros(tile.shape, bool)
+    for made in handoffs:
+        axes = made.writer.owner.places.axes
+        t, v = (x.ravel() for x in np.indices((axes["t"], axes["v"])))
+        where = made.writer.owner.places.at(t=t, v=v)
+        covered[tuple(np.broadcast_to(where[axis], t.shape) for axis in tile.extents)] = True
+    if covered.all():
+        why = f"{len(parts)} copies fill it together, each its part"
+        return {w: replace(row, verdict="proved", why=why) for w, row in parts.items()}
+    first = np.unravel_index(int(covered.argmin()), tile.shape)
+    missed = ", ".join(f"{axis}={int(i)}" for axis, i in zip(tile.extents, first, strict=True))
+    if all_seen:
+        why = f"covered: {len(parts)} copies together leave out ({missed})"
+        return {w: replace(row, why=why) for w, row in parts.items()}
+    why = f"several copies write it, each a part, and one that cannot be judged may write ({missed})"
+    return {w: replace(row, verdict="unsupported", why=why) for w, row in parts.items()}
 
 
 def _named_alike(a: Access, b: Access) -> bool:
@@ -232,7 +243,10 @@ def _alone(access: Access, what: str, fault: str | None, theirs: list[str], othe
     elif others:
         why = f"nothing that was seen {seen} a tile of these extents there"
     else:
-        why = f"nothing was seen that {seen} it by a partition: element by element, perhaps, or by addresses of its own"
+        why = (
+            f"nothing was seen that {seen} it by a partition: element by element, perhaps, or by addresses of its own; "
+            "a run (--replay) sees that"
+        )
     pair = ("-", access.who) if what == "reader" else (access.who, "-")
     return Row(_buffer_name([access]), *pair, "unsupported", why, places=(access.place,))
 
@@ -242,75 +256,16 @@ def _buffer_name(accesses: Iterable[Access]) -> str:
     return " = ".join(names) or "(no name)"
 
 
-# -- sides ------------------------------------------------------------------------------------------------------------
-
-
-def _sides(access: Access) -> list[Side]:
-    """The readings of a tensor as one tile (m, k): an MMA's ((M,K),rest,rest), a matrix with stages behind it."""
-    if access.offset_bits is None:
-        raise _Unsupported(access.why or "where it starts is not known")
-    if access.why:
-        raise _Unsupported(access.why)
-    found = list[Side]()
-    for text in dict.fromkeys(filter(None, [_text_of(access), access.whole])):
-        found += _readings(access, text)
-    if not found:
-        raise _Unsupported(f"{access.tensor} is no matrix with stages")
-    return found
-
-
-def _text_of(access: Access) -> str:
-    """The tensor that says most: for TMA the one before its modes were grouped."""
-    return access.view if access.kind == "tma" and not access.via else access.tensor
-
-
-def _readings(access: Access, text: str) -> list[Side]:
-    assert access.offset_bits is not None
-    value = parse(text)
-    if not isinstance(value, Tensor) or not isinstance(value.iterator, Pointer):
-        raise _Unsupported("it is no tensor with a pointer")
-    pointer, layout = value.iterator, value.layout
-    swizzle = pointer.swizzle
-    if isinstance(layout, ComposedLayout):
-        if not isinstance(layout.inner, Swizzle) or layout.offset != 0 or (swizzle and swizzle.bits):
-            raise _Unsupported(f"its layout is {layout}, whose inner function is no single swizzle")
-        swizzle = (
-            layout.inner
-            if layout.inner.unit_bits
-            else Swizzle(layout.inner.bits, layout.inner.base, layout.inner.shift, pointer.bits)
-        )  # a swizzle composed with a layout counts what the layout counts
-        layout = layout.outer
-    if layout.symbolic():
-        raise _Unsupported("its layout has extents or strides that are known at run time only")
-    bits = pointer.bits
-    found = list[Side]()
-    for tile in _matrices(layout):
-        if prod(int(s) for s, _ in tile.leaves()) <= MOST_ELEMENTS:
-            found.append(Side(access, tile, swizzle, access.offset_bits, bits, pointer.align_bytes or 16))
-    return found
-
-
-def _matrices(layout: Layout) -> list[Layout]:
-    """The ways in which a layout is a matrix and stages."""
-    found = list[Layout]()
-    modes = [*layout] if isinstance(layout.shape, tuple) else [layout]
-    if len(modes) == 1 and isinstance(modes[0].shape, tuple):
-        return _matrices(modes[0])  # grouped: ((m, k))
-    if len(modes) in (3, 4) and modes[0].rank() == 2 and isinstance(modes[0].shape, tuple):
-        m, k = modes[0][0], modes[0][1]
-        found.append(make_layout(make_layout(m, modes[1]), make_layout(k, modes[2])))
-    if len(modes) >= 2:
-        found.append(make_layout(modes[0], modes[1]))
-    if len(modes) >= 3:
-        found.append(make_layout(modes[0], make_layout(*modes[1:])))
-    return list(dict.fromkeys(found))
-
-
 # -- pairs ------------------------------------------------------------------------------------------------------------
 
 
 def _pair(w: Access, r: Access, mine: list[Side], theirs: list[Side], trace: Trace) -> Row | None:
     """The row of a writer and a reader; None where they have nothing to do with each other."""
+    if w.space == "tmem":
+        try:
+            return _in_tensor_memory(w, r, mine, theirs)
+        except LayoutError as error:
+            return Row(_buffer_name([w, r]), w.who, r.who, "unsupported", str(error), places=(w.place, r.place))
     fitting = [
         (a, b)
         for a, b in product(mine, theirs)
@@ -328,6 +283,36 @@ def _pair(w: Access, r: Access, mine: list[Side], theirs: list[Side], trace: Tra
     if best is not None and best.verdict == "refuted" and not same:
         return None  # a transposed reading is tried as a kindness: it accuses nobody
     return best
+
+
+def _in_tensor_memory(w: Access, r: Access, mine: list[Side], theirs: list[Side]) -> Row | None:
+    """The row of a writer and a reader of Tensor Memory, each by its instruction's own map."""
+    best: Row | None = None
+    common = {"buffer": _buffer_name([w, r]), "writer": w.who, "reader": r.who, "places": (w.place, r.place)}
+    for a, b in tensor_memory.fitting(mine, theirs):
+        try:
+            verdict = verify(tensor_memory.handoff(a, b))
+        except LayoutError as error:
+            row = Row(**common, verdict="unsupported", why=str(error))  # type: ignore[arg-type]
+        else:
+            row = _told(common, verdict, tensor_memory.source(a, b))
+        if row.verdict == "refuted" and (w.why or r.why):
+            why = f"{w.why or r.why}; if that is one stage's for both: {row.why}"
+            row = replace(row, verdict="unsupported", why=why)
+        if row.verdict == "proved":
+            return row
+        best = row if best is None or (row.verdict, best.verdict) == ("refuted", "unsupported") else best
+    return best
+
+
+def _told(common: Mapping[str, Any], verdict: Verdict, source: str) -> Row:
+    """The row of a verdict, with its first reason."""
+    why = source
+    if verdict.verdict != "proved":
+        claim = next(c for c in verdict.claims if c.verdict == verdict.verdict)
+        why = f"{claim.name}: {claim.witness.message if claim.witness else claim.why}"
+        why += "".join(f"; {line}" for line in verdict.explanation[:1])
+    return Row(**common, verdict=verdict.verdict, why=why, handoff=verdict)
 
 
 def with_registers(row: Row, store: Access, loads: list[Access] | None) -> Row:
@@ -401,10 +386,12 @@ def _owner(access: Access, tile: Tile) -> Owner:
 
     tv, tiler = parse(access.texts["tv"]), parse(access.texts["tiler"])
     if not isinstance(tv, Layout) or tv.rank() != 2:
-        raise _Unsupported(f"the copy's thread-value layout is {tv}")
+        raise Unsupported(f"the copy's thread-value layout is {tv}")
     threads, values = int(tv[0].size()), int(tv[1].size())  # type: ignore[arg-type]
     if threads == 1:
-        raise _Unsupported("the copy has one thread: who of all threads writes what is not in its layout")
+        raise Unsupported(
+            "the copy has one thread: who of all threads writes what is not in its layout, but a run (--replay) says it"
+        )
     copy: Any = SimpleNamespace(tv=tv, tiler=tiler)
     return owned(copy_coordinates(copy, tile, threads, values), tile)
 
@@ -414,14 +401,14 @@ def _box(access: Access, tile: Tile) -> dict[str, int]:
     m = re.search(r'tma_gbasis = <"(.+?)">', access.texts.get("tiler", ""))
     basis = parse(m[1]) if m else None
     if not isinstance(basis, Layout):
-        raise _Unsupported("the TMA atom does not say its box")
+        raise Unsupported("the TMA atom does not say its box")
     names, box = list(tile.extents), dict[str, int]()
     for extent, stride in basis.leaves():
         if extent == 1:
             continue
         path: tuple[int, ...] = getattr(stride, "path", ())
         if len(path) != 1 or path[0] > 1 or names[path[0]] in box or getattr(stride, "value", 0) != 1:
-            raise _Unsupported(f"the TMA box {basis} is no plain box of the tile's two coordinates")
+            raise Unsupported(f"the TMA box {basis} is no plain box of the tile's two coordinates")
         box[names[path[0]]] = int(extent)
     for name in names:
         box.setdefault(name, 1)

@@ -6,6 +6,7 @@ had executed it before; of a TMA box, where it lies in its tensor; of an accumul
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layoutlab.ptx.parse import Module
-from layoutlab.ptx.provenance import Provenance, Read, Store
+from layoutlab.ptx.provenance import Provenance, Read, Store, TmemStore
+from layoutlab.tracing.dataflow import Dataflow, Source
 
 Array = NDArray[Any]
 
@@ -62,7 +64,8 @@ class Observed:
 
     def __init__(self, record: Provenance, module: Module, kernel: str) -> None:
         self.record = record
-        self.instructions = {i.line: i for i in module.entries[kernel].instructions}
+        self.function = module.entries[kernel]
+        self.instructions = {i.line: i for i in self.function.instructions}
         self.files = {str(number): path for number, path in module.files.items()}  # PTX names them at its end
         self._sites: dict[tuple[int, str], Site] = {}
 
@@ -131,7 +134,7 @@ class Observed:
 
     # -- who wrote ----------------------------------------------------------------------------------------------------
 
-    def identity(self, events: Array, threads: Array, ctas: Any) -> Array:
+    def identity(self, events: Array, threads: Array, ctas: Any) -> Any:
         """Of each write a number that is the same in every run: 0 for never written."""
         lines = self._lines[events]
         ctas = np.broadcast_to(ctas, events.shape)
@@ -142,7 +145,8 @@ class Observed:
             at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
             known = keys[at] == wanted
             count[known] = counts[at[known]]
-        return np.where(events == _NEVER, 0, (lines << 40) | (count << 12) | (threads + 1))
+        who = (lines << 40) | (count << 12) | (threads + 1)
+        return np.asarray(np.where(events == _NEVER, 0, who))
 
     @staticmethod
     def _key(event: Any, cta: Any, thread: Any) -> Array:
@@ -209,6 +213,80 @@ class Observed:
         return {store.event: store for store in self.record.stores}
 
     @cached_property
+    def tmem_store_of_event(self) -> dict[int, TmemStore]:
+        """The store of threads to Tensor Memory of an event."""
+        return {store.event: store for store in self.record.tmem_stores}
+
+    @cached_property
+    def dataflow(self) -> Dataflow:
+        """What the stored registers were computed from."""
+        return Dataflow(self.function)
+
+    def loaded(self, source: Source, cta: int, threads: Array, time: int) -> Array | None:
+        """What a load register held of these threads at a time: (lane, column, half) of Tensor Memory, or an address.
+
+        None where a thread had not executed the load, or may have skipped it.
+        """
+        if self.instructions[source.line].guard is not None:
+            return None
+        half = source.half or 0
+        if self.instructions[source.line].opcode.startswith("tcgen05.ld"):
+            found = np.zeros((len(threads), 3), np.int64)
+            for warp in np.unique(threads // 32).tolist():
+                times, reads = self._tmem_loads.get((source.line, cta, warp), ([], []))
+                at = bisect_left(times, time)
+                if not at or source.register >= reads[at - 1].location.shape[1]:
+                    return None
+                mine = threads // 32 == warp
+                found[mine, :2] = reads[at - 1].location[threads[mine] % 32, source.register, :2]
+            found[:, 2] = half
+            return found
+        keys, addresses = self._global_loads.get(source.line, (np.zeros(0, np.int64), np.zeros(0, np.int64)))
+        thread = np.int64(cta) << 11 | threads
+        before = np.searchsorted(keys, thread << 40 | time) - 1
+        if len(keys) == 0 or (before < 0).any() or (keys[before] >> 40 != thread).any():
+            return None
+        width = {"b8": 1, "u8": 1, "s8": 1, "b16": 2, "u16": 2, "b64": 8, "u64": 8, "f64": 8}.get(
+            self.instructions[source.line].opcode.rsplit(".", 1)[-1], 4
+        )
+        return np.asarray(addresses[before] + source.register * width + half * width // 2)[:, None]
+
+    def accumulator(self, line: int, cta: int, number: int) -> int:
+        """Where the accumulator of a CTA's so many-th MMA of a line begins in Tensor Memory; -1 if that is not known."""
+        found = self._accumulators.get((line, cta), [])
+        return found[number] if number < len(found) else -1
+
+    @cached_property
+    def _accumulators(self) -> dict[tuple[int, int], list[int]]:
+        found: dict[tuple[int, int], list[int]] = defaultdict(list)
+        for read in self.record.reads:
+            if read.operand == "D":
+                found[read.line, read.cta].append(int(read.location[0, 0, 0]) * 512 + int(read.location[0, 0, 1]))
+        return dict(found)
+
+    @cached_property
+    def _tmem_loads(self) -> dict[tuple[int, int, int], tuple[list[int], list[Read]]]:
+        found: dict[tuple[int, int, int], tuple[list[int], list[Read]]] = defaultdict(lambda: ([], []))
+        for read in self.record.reads:
+            if read.operand == "tmem.load":
+                times, reads = found[read.line, read.cta, read.thread // 32]
+                times.append(read.time)
+                reads.append(read)
+        return dict(found)
+
+    @cached_property
+    def _global_loads(self) -> dict[int, tuple[Array, Array]]:
+        parts: dict[int, list[tuple[Array, Array]]] = defaultdict(list)
+        for load in self.record.global_loads:
+            parts[load.line].append((((load.cta.astype(np.int64) << 11 | load.thread) << 40) | load.time, load.address))
+        found = {}
+        for line, pieces in parts.items():
+            keys, addresses = (np.concatenate(column) for column in zip(*pieces, strict=True))
+            order = np.argsort(keys)
+            found[line] = keys[order], addresses[order]
+        return found
+
+    @cached_property
     def boxes(self) -> dict[int, Read]:
         """event -> the TMA box that it wrote."""
         reads = (r for r in self.record.reads if r.operand == "tma.load")
@@ -217,8 +295,10 @@ class Observed:
 
 def _short(opcode: str) -> str:
     """st.shared::cta.v4.b32 as st.shared, and so on: what a reader of the table wants to know."""
-    names = ("tcgen05.mma", "tcgen05.ld", "tcgen05.st", "wgmma", "ldmatrix", "stmatrix", "st.shared", "ld.shared",
-             "cp.async.bulk.tensor", "cp.reduce.async.bulk.tensor", "cp.async.bulk", "cp.async", "mma.sync")  # fmt: skip
+    names = (
+        "tcgen05.mma", "tcgen05.ld", "tcgen05.st", "wgmma", "ldmatrix", "stmatrix", "st.shared", "ld.shared",
+        "cp.async.bulk.tensor", "cp.reduce.async.bulk.tensor", "cp.async.bulk", "cp.async", "mma.sync",
+    )  # fmt: skip
     return next((name for name in names if opcode.startswith(name)), opcode)
 
 

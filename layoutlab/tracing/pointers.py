@@ -17,7 +17,8 @@ class Place:
     """The allocation (`root` numbers it), the bit of it where the tensor starts, and the view that it was made as.
 
     `via` names the operations between the view and the tensor that move its start by what is known at run time only;
-    `why` says why the start is not known; `whole` is the tensor of which an MMA's partition is a part.
+    `why` says why the start is not known; `whole` is the tensor of which an MMA's partition is a part; `sliced_bits` is
+    how far into the view the tensor starts by slices at coordinates that are known.
     """
 
     root: int
@@ -27,6 +28,7 @@ class Place:
     view: str = ""
     why: str = ""
     whole: str = ""
+    sliced_bits: int = 0
 
 
 @dataclass
@@ -39,7 +41,7 @@ class Pointers:
 
     def place_of(self, tensor: Any) -> Place:
         """Where a tensor of the DSL lies."""
-        value, offset, via, view, why, whole = _raw(tensor), 0, list[str](), "", "", ""
+        value, offset, sliced, via, view, why, whole = _raw(tensor), 0, 0, list[str](), "", "", ""
         self.chain = []
         for _ in range(_DEEPEST):
             self.chain.append(value)
@@ -49,11 +51,13 @@ class Pointers:
             if not name:  # an argument of a block
                 outer = _outside(value, owner)
                 if outer is None:
-                    return Place(self._number(value), "an argument", offset, tuple(via), view, why, whole)
+                    return Place(self._number(value), "an argument", offset, tuple(via), view, why, whole, sliced)
                 value = _raw(outer)
                 continue
             if name == "cute.make_view" and not view:
                 view = tensor_text(str(value.type))
+            if name == "cute.slice":
+                sliced += _sliced_bits(operation)
             if name == "cute.add_offset":
                 step = _step_bits(operation)
                 if step is None:
@@ -65,7 +69,7 @@ class Pointers:
             carrier = _carrier(operation, value)
             if carrier is None:
                 text = str(operation).split("\n")[0]
-                return Place(self._number(value), _told(name, text), offset, tuple(via), view, why, whole)
+                return Place(self._number(value), _told(name, text), offset, tuple(via), view, why, whole, sliced)
             if name == "cute.tiled.mma.partition" and not whole:
                 whole = tensor_text(str(carrier.type))
             value = carrier
@@ -150,6 +154,38 @@ def _step_bits(operation: Any) -> int | None:
         return None
     bits = {"i8": 8, "i1": 8}.get(element[1]) or bits_of(element[1])
     return None if bits is None else int(steps[1]) * bits
+
+
+def _sliced_bits(operation: Any) -> int:
+    """The bits from a tensor's start to that of its slice; a coordinate that is known at run time only counts as 0.
+
+    Stages are taken at such coordinates, and one stands for all.
+    """
+    from layoutlab.text import Pointer, Tensor, parse
+
+    source, coordinate = (str(_raw(o).type) for o in list(operation.operands)[:2])
+    said = re.search(r'coord<"(.+)">', coordinate)
+    try:
+        tensor = parse(tensor_text(source))
+    except LayoutError:
+        return 0
+    if said is None or not isinstance(tensor, Tensor) or not isinstance(tensor.iterator, Pointer):
+        return 0
+    layout: Any = getattr(tensor.layout, "outer", tensor.layout)
+    at = _starts(said[1].replace("?", "0").replace("_", "0"))
+    if at is None or layout.symbolic():
+        return 0
+    return int(layout(at)) * tensor.iterator.bits
+
+
+def _starts(text: str) -> Any | None:
+    """A coordinate as numbers; None where it has attributes."""
+    import ast
+
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return None
 
 
 def tensor_text(kind: str) -> str:

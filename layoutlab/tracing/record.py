@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 class Access:
     """One use of a buffer: `role` is "writes", "reads" or "partitions"; `kind` "copy", "tma", "mma A", ...
 
-    `tensor` is what was given, as printed, `view` the tensor it was cut from, `whole` the one that an MMA took
-    its part of; `root` and `offset_bits` say where that
-    lies; `texts` holds the layouts of who uses it (tv, tiler, by, op).
+    `tensor` is what was given, as printed, `view` the tensor it was cut from, `whole` the one that an MMA took its part
+    of; `root` and `offset_bits` say where that lies, `sliced_bits` how far into it a slice starts; `texts` holds the
+    layouts of who uses it (tv, tiler, by, op).
     """
 
     role: str
@@ -40,6 +40,7 @@ class Access:
     function: str
     place: str
     whole: str = ""
+    sliced_bits: int = 0
 
     @property
     def who(self) -> str:
@@ -125,7 +126,10 @@ class Trace:
             return rows
         from layoutlab.tracing.table import read_rows
 
-        return read_rows(self.replayed) + [row for row in rows if row.verdict == "refuted"]
+        seen = read_rows(self.replayed)
+        told = "\n".join(row.why for row in seen)
+        lost = [row for row in rows if row.verdict == "refuted" and f"{row.writer} -> {row.reader}" not in told]
+        return seen + lost
 
     def table(self) -> str:
         """The table as text."""

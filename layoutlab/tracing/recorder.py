@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
-from types import FrameType, FunctionType, ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 from layoutlab.tracing.pointers import Pointers, raw_value, same, tensor_text
@@ -56,6 +56,7 @@ class _Recorder:
         self.wrapped: list[tuple[Any, str, Any]] = []
         self.own = _folders_of_others()
         self.user: dict[str, bool] = {}
+        self.used: dict[int, set[str]] = {}
 
     # -- wrapping -----------------------------------------------------------------------------------------------------
 
@@ -82,16 +83,22 @@ class _Recorder:
         for module in (cute, algorithm):
             self._after(module, "copy", self._copied, slice(1, 3))
             self._after(module, "autovec_copy", self._copied, slice(0, 2))
+            self._after(module, "gemm", self._multiplied, slice(0, 3))
+        self._method(atom.MmaAtom, "make_fragment_C", self._accumulator)
         self._after(importlib.import_module("cutlass.cute.tensor")._Tensor, "store", self._stored, slice(0, 2))
         if importlib.util.find_spec("cutlass.block") is not None:
             self._after(importlib.import_module("cutlass.block"), "block_copy", self._block, slice(0, 3))
 
     def unwrap(self) -> None:
-        """Puts the DSL's own functions back."""
+        """Puts the DSL's own functions back, and forgets the roles that partitions have by name but not by use."""
+        for number, roles in self.used.items():
+            access = self.trace.accesses[number]
+            if access.role not in roles:
+                self.trace.accesses[number] = replace(access, role="partitions")
         for owner, name, real in reversed(self.wrapped):
             setattr(owner, name, real)
 
-    def _put(self, owner: Any, name: str, real: Any, wrapper: FunctionType) -> None:
+    def _put(self, owner: Any, name: str, real: Any, wrapper: Any) -> None:
         """Puts a wrapper in a function's place, also where a module has imported the function by its name.
 
         The wrapper poses as the DSL's own: so the compiler takes the line of whoever calls it for the source line.
@@ -157,7 +164,10 @@ class _Recorder:
     def _also(self, frame: FrameType, role: str, name: str, tensor: Any) -> None:
         """A partition used the other way round than its name says: threads read what they themselves wrote."""
         number = self.registers.access_of(tensor)
-        if number is None or self.trace.accesses[number].role == role:
+        if number is None:
+            return
+        self.used.setdefault(number, set()).add(role)
+        if self.trace.accesses[number].role == role:
             return
         access = self.trace.accesses[number]
         texts = {**access.texts, "tv": access.texts.get("registers", access.texts["tv"])}
@@ -213,7 +223,7 @@ class _Recorder:
             tensor,
             result,
             tv=_text(tv),
-            registers=_text(copy.layout_dst_tv_tiled),
+            registers=_text(copy.layout_dst_tv_tiled if role == "reads" else copy.layout_src_tv_tiled),
             tiler=_text(copy.tiler_mn),
             by=_text(copy),
             op=_text(getattr(copy, "op", "")),
@@ -228,6 +238,16 @@ class _Recorder:
                 frame, "reads", f"mma {name[-1]}", name, mma, tensor, result, by=_text(mma),
                 op=_text(getattr(mma, "op", "")), result_layout=_text(getattr(result, "layout", "")),
             )  # fmt: skip
+
+    def _accumulator(self, frame: FrameType, name: str, mma: Any, tensor: Any, result: Any) -> None:
+        if _is_tensor(result) and _space(result) == "tmem":
+            self._access(frame, "writes", "mma D", name, mma, result, result, by=_text(mma))
+
+    def _multiplied(self, frame: FrameType, name: str, mma: Any, d: Any, a: Any) -> None:
+        """A product writes its accumulator, and may read operand A where it lies in Tensor Memory too."""
+        for role, kind, tensor in (("writes", "mma D", d), ("reads", "mma A", a)):
+            if _is_tensor(tensor) and _space(tensor) == "tmem":
+                self._access(frame, role, kind, name, mma, tensor, tensor, by=_text(mma))
 
     def _operand(self, frame: FrameType, name: str, mma: Any, tensor: Any, result: Any) -> None:
         self._access(frame, "partitions", f"mma {name[-1]}", name, mma, tensor, result, by=_text(mma))
@@ -271,6 +291,7 @@ class _Recorder:
                 offset_bits=place.offset_bits,
                 via=place.via,
                 whole=place.whole,
+                sliced_bits=place.sliced_bits,
                 why=place.why,
                 view=place.view or text,
                 texts=dict(texts),

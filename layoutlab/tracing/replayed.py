@@ -2,12 +2,12 @@
 
 A run sees through hand-written pointer arithmetic: it knows of every byte that an instruction read who wrote it. So it
 refutes a handoff of which a byte was never written, or of which the writer depends on how late started work is done (a
-wait is missing). Where the writer is a copy from global memory (TMA, cp.async) the run knows which element of the
-matrix in global memory each operand coordinate (m, k) is, and judges that: rows must be rows and columns columns, and
-the k of operands A and B must be the same.
+wait is missing). Where each element came from (by TMA or cp.async from global memory, through registers from global
+or Tensor Memory) is followed back, and judged: an operand's rows must be rows there and its columns columns, and the k
+of operands A and B must be the same.
 
-What a thread's registers mean, no run knows: there the thread-value map of the traced copies is held against the run,
-element by element, and where there is none the handoff is unsupported.
+Where that trail is lost, the thread-value map of the traced copies is held against the run, element by element; where
+there is none, the handoff is unsupported.
 """
 
 from __future__ import annotations
@@ -28,10 +28,12 @@ from layoutlab.ptx.provenance import Store
 from layoutlab.tracing.calls import Ran
 from layoutlab.tracing.judge import Row
 from layoutlab.tracing.observed import Observed, Site, Taken
+from layoutlab.tracing.origin import followed
 from layoutlab.tracing.record import Trace
 
 Array = NDArray[Any]
 WARP = 32
+LANE_BYTES = 2048  # of Tensor Memory
 _MOST_STORES = 512  # of one writer, whose wavefronts are counted
 
 
@@ -60,24 +62,23 @@ def rows_of(ran: Ran, trace: Trace, traced: Iterable[Row]) -> list[Row]:
     late = Observed(ran.late.provenance, ran.module, ran.kernel)
     named = _Named(trace, ran)
     handoffs = [row for row in traced if row.handoff is not None]
-    unwritten = {f.line: str(f) for report in (ran.early, ran.late) for f in report.warnings if "unwritten" in f.kind}
+    lines = {f.line for report in (ran.early, ran.late) for f in report.warnings if "unwritten" in f.kind}
     rows = list[Row]()
-    for (reader, space), taken in early.readers.items():
-        name = named.name(space, taken, early)
+    for (reader, space), all_taken in early.readers.items():
         fault = _timing(early, late, reader, space)
-        lost = [unwritten[t.line] for t in taken if t.line in unwritten]
-        pairs = _pairs(early, reader, space, taken)
+        lost = _never_written(early, late, reader, space, lines)
         if lost:
-            rows.append(Row(name, "-", str(reader), "refuted", f"{lost[0]}: nobody wrote it", places=(reader.where,)))
-        for pair in pairs:
-            common = {"buffer": name, "writer": str(pair.writer), "reader": str(reader),
-                      "places": (pair.writer.where, reader.where)}  # fmt: skip
-            cost = _cost(early.stores.get(pair.writer, []))
-            if fault:
-                rows.append(Row(**common, verdict="refuted", why=fault, cost=cost))  # type: ignore[arg-type]
-                continue
-            verdict, why = _placed(early, pair, handoffs, named)
-            rows.append(Row(**common, verdict=verdict, why=why, cost=cost))  # type: ignore[arg-type]
+            name = named.shown(space, all_taken)
+            rows.append(Row(name, "-", str(reader), "refuted", f"covered: {lost}", places=(reader.where,)))
+        for taken in named.apart(space, all_taken):
+            for pair in _pairs(early, reader, space, taken):
+                common = {"buffer": named.shown(space, taken), "writer": str(pair.writer), "reader": str(reader),
+                          "places": (pair.writer.where, reader.where)}  # fmt: skip
+                cost = _cost(early.stores.get(pair.writer, []))
+                verdict, why, name = ("refuted", fault, "") if fault else _placed(early, pair, handoffs, named)
+                if name and not named.of(space, taken):
+                    common["buffer"] = f"{name}, {common['buffer']}"
+                rows.append(Row(**common, verdict=verdict, why=why, cost=cost))  # type: ignore[arg-type]
     return rows
 
 
@@ -98,14 +99,37 @@ def _pairs(run: Observed, reader: Site, space: str, taken: Sequence[Taken]) -> l
     return [Pair(space, writer, reader, by_writer[writer], n) for writer, n in elements.most_common()]
 
 
+def _never_written(early: Observed, late: Observed, reader: Site, space: str, lines: set[int]) -> str:
+    """The first element of what is read that nobody wrote, in either run; "" where there is none.
+
+    `lines` are the PTX lines of which the machine says so too: a TMA box may leave its tensor, and some writes
+    (tcgen05.alloc's) are nobody's.
+    """
+    for run, when in ((early, ""), (late, " if started work is done late: a wait is missing")):
+        for t in run.readers.get((reader, space), []):
+            fresh = t.writers[..., 0] == 0
+            if not fresh.any() or t.line not in lines:
+                continue
+            at = np.unravel_index(int(fresh.argmax()), fresh.shape)
+            where = t.location[at]
+            place = f"byte {int(where)}" if space == "shared" else f"lane {int(where[0])} column {int(where[1])}"
+            many = f"{int(fresh.sum())} of {fresh.size} elements"
+            return f"it reads {place} of CTA {t.cta}, which nobody wrote ({many}){when}"
+    return ""
+
+
 # -- time -------------------------------------------------------------------------------------------------------------
 
 
 def _timing(early: Observed, late: Observed, reader: Site, space: str) -> str:
     """How the writers of what is read differ between the two runs; "" where they do not."""
     mine, theirs = early.sequences.get((reader, space)), late.sequences.get((reader, space))
-    if mine is None or theirs is None or len(mine[0]) != len(theirs[0]):
-        return f"{reader} reads other things when started work is done late: a wait is missing before it"
+    if mine is None or theirs is None:
+        return "only one of the runs came to it"
+    if len(mine[0]) != len(theirs[0]):  # lanes that store one box alike count once if it is done at once
+        if _as_set(mine) == _as_set(theirs):
+            return ""
+        return f"{reader} reads other things if started work is done late: a wait is missing before it"
     different = mine[0] != theirs[0]
     different &= (mine[0] != 0) & (theirs[0] != 0)  # what nobody wrote is told of by itself
     if not different.any():
@@ -117,6 +141,10 @@ def _timing(early: Observed, late: Observed, reader: Site, space: str) -> str:
         f"at {place} it reads what {who} wrote if started work is done at once, and what {other} wrote if it is done "
         "late: a wait is missing"
     )
+
+
+def _as_set(sequence: tuple[Array, Array]) -> set[tuple[int, int]]:
+    return set(zip(sequence[0].tolist(), sequence[1].tolist(), strict=True))
 
 
 def _writer_in_words(run: Observed, identity: int) -> str:
@@ -135,151 +163,24 @@ def _place(flat: int, space: str) -> str:
 # -- placement --------------------------------------------------------------------------------------------------------
 
 
-def _placed(run: Observed, pair: Pair, traced: Sequence[Row], named: _Named) -> tuple[str, str]:
-    """The verdict on which element is where, with its reason."""
-    if pair.reader.operand and pair.space == "shared":
-        copied = _copied_from_global(run, pair)
-        if copied is not None:
-            return copied
+def _placed(run: Observed, pair: Pair, traced: Sequence[Row], named: _Named) -> tuple[str, str, str]:
+    """The verdict on which element is where, with its reason, and what the trace calls the buffer."""
+    origin = followed(run, pair.reader, pair.space, pair.taken)
+    if origin is not None and origin.fault:
+        return "refuted", origin.fault, ""
     for row in traced:
         agreement = _agreement(pair, row, named)
         if agreement:
-            said = f"traced {row.buffer}: {row.writer} -> {row.reader}"
-            return row.verdict, f"{said}, {row.verdict}; {agreement}" + (f": {row.why}" if row.verdict != "proved" else "")
-    return "unsupported", (
+            said = f"traced {row.buffer}: {row.writer} -> {row.reader}, {row.verdict}; {agreement}"
+            said += f"; {origin.said}" if origin is not None else ""
+            return row.verdict, said + (f": {row.why}" if row.verdict != "proved" else ""), row.buffer
+    if origin is not None:
+        return "proved", origin.said, ""
+    why = (
         f"all of it was written before it was read ({pair.elements} elements, early and late alike); which element "
         "each value is meant to be the run does not know, and no traced copy says it"
     )
-
-
-def _copied_from_global(run: Observed, pair: Pair) -> tuple[str, str] | None:
-    """Whether the operand's rows and columns are those of the matrix in global memory; None where it was not copied."""
-    checked = 0
-    for t in pair.taken:
-        source = _sources(run, t)
-        if source is None:
-            return None
-        fault = _not_separable(source)
-        if fault is not None:
-            (m, k), should, found = fault
-            row = "m" if pair.reader.operand == "A" else "n"
-            return "refuted", (
-                f"placed: element ({row}={m}, k={k}), byte {int(t.location[m, k])}, is {_spoken(found)} in global memory; by "
-                f"its row and its column it is {_spoken(should)}"
-            )
-        checked += int(np.prod(source.shape[:2]))
-    other = _other_operand(run, pair)
-    if other:
-        return "refuted", other
-    return "proved", f"row and column of all {checked} elements read are those in global memory, early and late alike"
-
-
-def _sources(run: Observed, t: Taken) -> Array | None:
-    """(row, depth) -> where each element was in global memory: a coordinate of its tensor, or an address."""
-    events = np.unique(t.writers[..., 0])
-    found: Array | None = None
-    for event in events.tolist():
-        box, store = run.boxes.get(event), run.store_of_event.get(event)
-        mask = t.writers[..., 0] == event
-        if box is not None:
-            values = _in_box(box, t.location[mask])
-        elif store is not None and store.source is not None:
-            values = _in_copy(store, t, mask)
-        else:
-            return None
-        if values is None:
-            return None
-        if found is None:
-            found = np.zeros((*t.location.shape, values.shape[-1]), np.int64)
-        elif found.shape[-1] != values.shape[-1]:
-            return None
-        found[mask] = values
-    return found
-
-
-def _in_box(box: Any, places: Array) -> Array | None:
-    """The coordinates, in its tensor, of the box's elements at these bytes."""
-    flat = box.location.ravel()
-    order = np.argsort(flat)
-    at = order[np.minimum(np.searchsorted(flat[order], places), len(flat) - 1)]
-    if (flat[at] != places).any():
-        return None  # between two elements: the operand's type is not the box's
-    return np.stack(np.unravel_index(at, box.location.shape), axis=-1) + np.array(box.origin)
-
-
-def _in_copy(store: Store, t: Taken, mask: Array) -> Array | None:
-    """The global addresses of bytes that cp.async copied."""
-    assert store.source is not None
-    mine = store.cta == t.cta
-    starts, sources = store.address[mine], store.source[mine]
-    order = np.argsort(starts)
-    places = t.location[mask]
-    at = order[np.searchsorted(starts[order], places, side="right") - 1]
-    if (sources[at] < 0).any():
-        return None  # zeros, for what lies outside
-    return np.asarray(sources[at] + places - starts[at])[:, None]
-
-
-def _not_separable(source: Array) -> tuple[tuple[int, int], Array, Array] | None:
-    """The first element that is not the one of its row and its column: (m, k), what it would be, what it is."""
-    should = source[:, :1] + source[:1, :] - source[:1, :1]
-    wrong = (should != source).any(axis=-1)
-    if not wrong.any():
-        return None
-    m, k = np.unravel_index(int(wrong.argmax()), wrong.shape)
-    return (int(m), int(k)), should[m, k], source[m, k]
-
-
-def _other_operand(run: Observed, pair: Pair) -> str:
-    """Where the k of this operand is not the k of the other one of the same MMA; "" where it is, or is not known."""
-    if pair.reader.operand != "A":
-        return ""
-    site = Site(pair.reader.opcode, pair.reader.where, "B")
-    others = run.readers.get((site, pair.space), [])
-    steps = set[int]()
-    by_time = {(t.cta, t.line, i): t for t, i in _numbered(others)}
-    for a, i in _numbered(pair.taken):
-        b = by_time.get((a.cta, a.line, i))
-        sources = [_sources(run, t) for t in (a, b) if t is not None]
-        if len(sources) < 2 or sources[0] is None or sources[1] is None:
-            return ""
-        along = [_along_k(s) for s in sources if s is not None]
-        if along[0] is None or along[1] is None or len(along[0]) != len(along[1]):
-            return ""
-        if (along[0] - along[0][0] != along[1] - along[1][0]).any():
-            k = int((along[0] - along[0][0] != along[1] - along[1][0]).argmax())
-            return (
-                f"placed: k={k} of operand A is column {int(along[0][k])} in global memory, k={k} of operand B is "
-                f"{int(along[1][k])}"
-            )
-        steps.add(int(along[0][0] - along[1][0]))
-        if len(steps) > 1:
-            return (
-                f"placed: in one K step operand A's columns begin {int(along[0][0])} and B's {int(along[1][0])}, in "
-                "another the two are apart by another number of columns"
-            )
-    return ""
-
-
-def _numbered(taken: Iterable[Taken]) -> Iterable[tuple[Taken, int]]:
-    counts: Counter[tuple[int, int]] = Counter()
-    for t in taken:
-        yield t, counts[t.cta, t.line]
-        counts[t.cta, t.line] += 1
-
-
-def _along_k(source: Array) -> Array | None:
-    """The tensor's coordinate that k moves; None for addresses, and where k moves several."""
-    if source.shape[-1] == 1:
-        return None
-    moving = np.flatnonzero((source[:1] != source[:1, :1]).any(axis=(0, 1)))
-    return source[0, :, moving[0]] if len(moving) == 1 else None
-
-
-def _spoken(value: Array) -> str:
-    if len(value) == 1:
-        return f"address {int(value[0]):#x}"
-    return f"element ({', '.join(str(int(v)) for v in reversed(value))})"
+    return "unsupported", why, ""
 
 
 # -- the traced copies ------------------------------------------------------------------------------------------------
@@ -290,16 +191,19 @@ def _agreement(pair: Pair, row: Row, named: _Named) -> str:
     assert row.handoff is not None
     handoff: Handoff = row.handoff.handoff
     model = _model_of(handoff)
+    names = named.of(pair.space, pair.taken)
+    if not _same_kind(pair, row.reader) or (names and not names & set(row.buffer.split(" = "))):
+        return ""
     if model is None or handoff.writer.space != {"shared": "smem"}.get(pair.space, pair.space):
         return ""
     threads_of, shift = model, None
     checked = 0
     offsets = set[int]()
     for t in pair.taken:
-        places = np.asarray(t.location).ravel()
+        places = np.asarray(t.location).ravel() if pair.space == "shared" else _tmem_bytes(t.location).ravel()
         base = places.min()
         found = None
-        for shift in named.shifts(threads_of, int(base)):
+        for shift in named.shifts(threads_of, int(base), pair.space):
             at = np.searchsorted(threads_of.bytes, places - shift)
             at = np.minimum(at, len(threads_of.bytes) - 1)
             whole = threads_of.bytes[at] == places - shift
@@ -309,7 +213,14 @@ def _agreement(pair: Pair, row: Row, named: _Named) -> str:
         if found is None:
             return ""
         at, whole = found
+        if pair.reader.operand and not _in_order(model.coordinates[:, at], t.location.shape[:2], row.swapped):
+            return ""
         threads = t.writers[..., 1].ravel()[whole]
+        if (
+            pair.writer.opcode == "stmatrix"
+        ):  # whose copies say which thread gives the address, not whose the element is
+            checked += len(at)
+            continue
         if threads_of.threads is not None:
             if (threads < 0).any():
                 return ""
@@ -322,14 +233,33 @@ def _agreement(pair: Pair, row: Row, named: _Named) -> str:
         checked += len(at)
     if not checked or any(offset % WARP for offset in offsets):
         return ""
-    return f"in the run {checked} elements were written by the threads and read at the bytes that this says"
+    by = " by the threads" if model.threads is not None and pair.writer.opcode != "stmatrix" else ""
+    return f"in the run {checked} elements were written{by} and read where this says"
+
+
+_CALLS = {
+    "A": ("_A(", "gemm("), "B": ("_B(", "gemm("), "cp.async.bulk.tensor": ("tma_partition(", "block_copy("),
+    "tcgen05.ld": ("partition_S(",), "ld.shared": ("partition_S(", "copy("), "ldmatrix": ("partition_S(",),
+}  # fmt: skip
+"""Of an operand or an instruction, the calls by which a trace knows it."""
+
+
+def _same_kind(pair: Pair, reader: str) -> bool:
+    """Whether a traced reader's call is one of those that this instruction comes from."""
+    calls = _CALLS.get(pair.reader.operand or pair.reader.opcode, ())
+    return any(call in reader for call in calls)
+
+
+def _tmem_bytes(location: Array) -> Array:
+    return np.asarray(location[..., 0] * LANE_BYTES + location[..., 1] * 4 + location[..., 2] // 8)
 
 
 @dataclass(frozen=True)
 class _Model:
-    """A traced handoff: the bytes of its elements, sorted, and the thread that writes each (None: no thread does)."""
+    """A traced handoff: the bytes of its elements, sorted, their coordinates, and who writes each (None: no thread)."""
 
     bytes: Array
+    coordinates: Array
     threads: Array | None
 
 
@@ -344,12 +274,19 @@ def _model_of(handoff: Handoff) -> _Model | None:
         return None
     if "bit" not in where or handoff.tile.bits % 8:
         return None
-    if "lane" in where:
-        return None
-    flat = np.broadcast_to(where["bit"], t.shape) // 8
+    flat = np.broadcast_to(where["bit"] // 8 + where.get("lane", 0) * LANE_BYTES, t.shape)
     order = np.argsort(flat)
+    held = handoff.writer.owner.places.at(t=t, v=v)
+    coordinates = np.stack([np.broadcast_to(held[axis], t.shape)[order] for axis in handoff.tile.extents])
     threads = t[order] if handoff.writer.owner.threaded else None
-    return _Model(flat[order], threads)
+    return _Model(flat[order], coordinates, threads)
+
+
+def _in_order(coordinates: Array, shape: tuple[int, ...], swapped: bool) -> bool:
+    """Whether what an MMA takes as (row, k) goes on in the tile row by row and k by k."""
+    rows, columns = coordinates.reshape(2, *shape)[:: -1 if swapped else 1]
+    i, k = np.indices(shape)
+    return bool((rows - i == rows[0, 0]).all() and (columns - k == columns[0, 0]).all())
 
 
 class _Named:
@@ -358,7 +295,8 @@ class _Named:
     def __init__(self, trace: Trace, ran: Ran) -> None:
         self.base = SHARED_RESERVED_BYTES
         self.spans = list[tuple[int, int, str]]()
-        for access in trace.accesses:
+        roots = {access.root for access in trace.accesses if access.space == "smem"}
+        for access in trace.accesses if len(roots) == 1 else ():  # where several allocations begin is not known
             if access.space != "smem" or access.offset_bits is None or not access.tensor_name:
                 continue
             size = _bytes_of(access.view or access.tensor)
@@ -366,22 +304,39 @@ class _Named:
                 start = self.base + access.offset_bits // 8
                 self.spans.append((start, start + size, access.tensor_name))
 
-    def shifts(self, model: _Model, base: int) -> list[int]:
-        """From the trace's bytes to the run's: a whole number of 128 bytes, near where the run reads."""
+    def shifts(self, model: _Model, base: int, space: str) -> list[int]:
+        """What may lie between the trace's bytes and the run's; in Tensor Memory a number of columns."""
+        if space == "tmem":
+            return [base % LANE_BYTES - int(model.bytes[0]) % LANE_BYTES]
         first = base - int(model.bytes[0])
         near = first - first % 16
         return sorted({self.base, first, near}, key=lambda s: (s != self.base, abs(s - first)))
 
-    def name(self, space: str, taken: Sequence[Taken], run: Observed) -> str:
-        """The smallest traced tensor that holds all that is read, or the bytes."""
+    def apart(self, space: str, taken: Sequence[Taken]) -> list[list[Taken]]:
+        """What is read, by the traced tensors that it lies in."""
+        found: dict[frozenset[str], list[Taken]] = defaultdict(list)
+        for t in taken:
+            found[self.of(space, [t])].append(t)
+        return list(found.values())
+
+    def of(self, space: str, taken: Sequence[Taken]) -> frozenset[str]:
+        """The names of the smallest traced tensors that hold all that is read; none where there is no such."""
+        if space != "shared":
+            return frozenset()
+        low = min(int(t.location.min()) for t in taken)
+        high = max(int(t.location.max()) for t in taken)
+        holding = [(stop - start, name) for start, stop, name in self.spans if start <= low and high < stop]
+        least = min((size for size, _ in holding), default=0)
+        return frozenset(name for size, name in holding if size == least)
+
+    def shown(self, space: str, taken: Sequence[Taken]) -> str:
+        """The names, and the bytes or columns."""
         if space != "shared":
             columns = np.concatenate([np.unique(t.location[..., 1]) for t in taken])
             return f"Tensor Memory columns {int(columns.min())}-{int(columns.max())}"
         low = min(int(t.location.min()) for t in taken)
         high = max(int(t.location.max()) for t in taken)
-        holding = [(stop - start, name) for start, stop, name in self.spans if start <= low and high < stop]
-        least = min((size for size, _ in holding), default=0)
-        names = list(dict.fromkeys(name for size, name in holding if size == least))
+        names = sorted(self.of(space, taken))
         return (" = ".join(names) + ", " if names else "") + f"shared bytes {low}-{high}"
 
 
@@ -419,7 +374,9 @@ def _cost(stores: Sequence[Store]) -> str:
     width, least = next((w, m) for w, c, m in found if c == worst)
     total, fewest = (sum(n * key[i] for key, n in found.items()) for i in (1, 2))
     free = "conflict-free" if total == fewest else f"{least} is the least"
-    return f"{sum(found.values())} x {8 * width}-bit stores of a warp in the run, {worst} wavefronts each at most ({free})"
+    return (
+        f"{sum(found.values())} x {8 * width}-bit stores of a warp in the run, {worst} wavefronts each at most ({free})"
+    )
 
 
 def _wavefronts(store: Store) -> Iterable[tuple[int, int, int]]:
@@ -429,8 +386,8 @@ def _wavefronts(store: Store) -> Iterable[tuple[int, int, int]]:
         mine = warps == warp
         addresses, width = store.address[mine], store.width
         if store.opcode.startswith("stmatrix"):
-            rows = np.unique(addresses // 16) * 16
-            groups = [rows[i : i + 8].tolist() for i in range(0, len(rows), 8)]
+            matrices = addresses.reshape(-1, 64)  # a matrix at a time: each lane's two elements
+            groups = [(np.unique(matrix // 16) * 16).tolist() for matrix in matrices]
             yield 16, sum(wavefronts([*g, *[None] * (WARP - len(g))], 16, "store") for g in groups), len(groups)
             continue
         if len(addresses) > WARP or width not in (1, 2, 4, 8, 16):

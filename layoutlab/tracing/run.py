@@ -15,6 +15,7 @@ from layoutlab.errors import LayoutError
 from layoutlab.tracing.record import Trace
 from layoutlab.tracing.stand_in import stand_in_for_a_device
 
+
 @dataclass(frozen=True)
 class Run:
     """What a run recorded, and the sentence that it ended with where it did not come to its end."""

@@ -16,6 +16,12 @@ _ON_CPU, _ON_CUDA = 1, 2  # DLPack's device types
 _TENSOR_AT = {b"dltensor": 0, b"dltensor_versioned": 32}
 """Where in a DLPack capsule the tensor stands; its device type is 8 bytes further."""
 
+# Prototypes of this module's own: those of ctypes.pythonapi are everybody's to change.
+_NAME_OF = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", ctypes.pythonapi))
+_POINTER_OF = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+
 
 def stand_in_for_a_device() -> None:
     """Answers the DSL's questions about the device, and lets CPU tensors count as a device's, where there is none.
@@ -50,16 +56,12 @@ def stand_in_for_a_device() -> None:
 
 def as_on_a_device(capsule: Any) -> None:
     """Lets a DLPack capsule of a CPU tensor say that it lies on a CUDA device: so it is compiled as global memory."""
-    python = ctypes.pythonapi
-    python.PyCapsule_GetName.restype, python.PyCapsule_GetName.argtypes = ctypes.c_char_p, [ctypes.py_object]
-    python.PyCapsule_GetPointer.restype = ctypes.c_void_p
-    python.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
     if type(capsule).__name__ != "PyCapsule":
         return
-    name = python.PyCapsule_GetName(capsule)
+    name = _NAME_OF(capsule)
     if name not in _TENSOR_AT:
         return  # used already, or a form that is not known
-    at = python.PyCapsule_GetPointer(capsule, name)
+    at = _POINTER_OF(capsule, name)
     device = ctypes.c_int32.from_address(at + _TENSOR_AT[name] + 8)
     if device.value == _ON_CPU:
         device.value = _ON_CUDA

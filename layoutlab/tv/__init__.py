@@ -13,8 +13,6 @@ from layoutlab.tv.copy import (
     CopyAtom,
     ThrCopy,
     TiledCopy,
-    as_copy_atom,
-    as_tiled_copy,
     make_cotiled_copy,
     make_layout_tv,
     make_tiled_copy,
@@ -35,7 +33,8 @@ from layoutlab.tv.mma import (
     make_tiled_mma,
 )
 from layoutlab.tv.pairing import check_pair
-from layoutlab.tv.s2t import make_s2t_copy
+from layoutlab.tv.recognise import as_copy_atom, as_tiled_copy
+from layoutlab.tv.s2t import get_s2t_smem_desc_tensor, make_s2t_copy
 from layoutlab.tv.staging import tile_to_mma_shape
 from layoutlab.tv.tmem import make_tmem_copy
 from layoutlab.tv.umma import tcgen05_mma
@@ -52,6 +51,7 @@ __all__ = [
     "as_tiled_mma",
     "check_pair",
     "compute_tile_shape_or_override",
+    "get_s2t_smem_desc_tensor",
     "get_smem_store_op",
     "make_copy_atom",
     "make_cotiled_copy",

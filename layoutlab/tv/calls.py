@@ -64,7 +64,7 @@ def calls() -> dict[str, Callable[..., Any]]:
     """The functions by name.
 
     >>> sorted(calls())[:3]
-    ['check_pair', 'compute_tile_shape_or_override', 'get_smem_store_op']
+    ['check_pair', 'compute_tile_shape_or_override', 'get_s2t_smem_desc_tensor']
     """
     made = {name: getattr(tv, name) for name in tv.__all__ if name[0].islower() and not name.startswith("as_")}
     more = (partition_S, partition_D, partition_A, partition_B, partition_C, retile, tv_layout, partition_shape)

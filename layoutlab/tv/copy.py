@@ -44,7 +44,7 @@ from layoutlab.int_tuple import idx2crd, modes, product, to_text
 from layoutlab.layout import Layout, make_layout
 from layoutlab.survey import Undecided, coverage, number
 from layoutlab.swizzle import ComposedLayout
-from layoutlab.text import records
+from layoutlab.text import bits_of, records
 from layoutlab.text.records import Tiler, tiler_text
 from layoutlab.tv.division import Partitioned, divided, outer_of, thread_part, zipped
 
@@ -201,13 +201,22 @@ class ThrCopy:
         """Which mode's runs are too long to be dealt out, and how long ones fit."""
         layout = outer_of(tensor)
         for mode, part in enumerate(layout):
-            first = coalesce(part).leaves()[0][0]
+            first, *jumps = (extent for extent, _ in coalesce(part).leaves())
             fitting = number(first) // 2
-            while fitting > 1:
+            while jumps and fitting > 1:
                 if self._fits(layout, mode, fitting, side):
-                    return f"; its mode {mode} runs {first} elements and jumps, runs of {fitting} would fit"
+                    return (
+                        f"; its mode {mode} runs {first} elements{self._atom_of(first)} and jumps, "
+                        f"runs of {fitting}{self._atom_of(fitting)} would fit"
+                    )
                 fitting //= 2
         return ""
+
+    def _atom_of(self, run: Any) -> str:
+        """The shared-memory layout atom whose rows are so long."""
+        bits = bits_of(self.tiled_copy.atom.value_type)
+        width = run * bits // 8 if bits else 0
+        return f" (SW{width}'s rows)" if width in (32, 64, 128) else ""
 
     def _fits(self, layout: Layout, mode: int, run: int, side: Layout) -> bool:
         """Whether the copy deals out a tensor of this shape whose one mode jumps after each run."""
@@ -303,32 +312,6 @@ def make_tiled_copy_D(atom: CopyAtom, tiled_copy: TiledCopy) -> TiledCopy:
     True
     """
     return TiledCopy(tiled_copy.tiler, tiled_copy.layout_dst_tv_tiled, atom)
-
-
-def as_tiled_copy(copy: records.TiledCopy) -> TiledCopy:
-    """A printed tiled copy as one that partitions; the reference side is the one that the atom's layouts tell.
-
-    >>> from layoutlab.tv.instructions import make_copy_atom
-    >>> copy = make_tiled_copy_tv(make_copy_atom("stmatrix.m8n8.x4", "f16"), Layout((32, 1)), Layout((1, 8)))
-    >>> as_tiled_copy(copy.record()) == copy
-    True
-    """
-    return copy if isinstance(copy, TiledCopy) else TiledCopy(copy.tiler, copy.tv, as_copy_atom(copy.atom))
-
-
-def as_copy_atom(atom: records.CopyAtom) -> CopyAtom:
-    """A printed copy atom with its reference side: Tensor Memory's of tcgen05's, the registers' of all others."""
-    if isinstance(atom, CopyAtom):
-        return atom
-    return CopyAtom(atom.thr, atom.src, atom.dst, atom.ref or _reference(atom), atom.value_type)
-
-
-def _reference(atom: records.CopyAtom) -> Layout:
-    still = [side for side in (atom.src, atom.dst) if all(d == 0 for _, d in side[0].leaves())]
-    if still:
-        return still[0]
-    rows = [side for side in (atom.src, atom.dst) if side[1].depth() == 0 and side[1].stride == 1]
-    return atom.dst if atom.src in rows else atom.src
 
 
 # -- what they have to be ---------------------------------------------------------------------------------------------

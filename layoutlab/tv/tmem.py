@@ -11,10 +11,13 @@ Source: CUTLASS include/cute/atom/copy_traits_sm100.hpp (make_tmem_copy).
 
 from __future__ import annotations
 
+from math import lcm
+
 from layoutlab.algebra import coalesce
 from layoutlab.atoms.datapath import LANE_COLUMNS
 from layoutlab.atoms.tmem import LANES, WARP_LANES, WORD_BITS, TmemAtom
 from layoutlab.errors import LayoutError
+from layoutlab.int_tuple import map_leaves
 from layoutlab.layout import Layout, make_layout
 from layoutlab.text import bits_of
 from layoutlab.tv.copy import CopyAtom, TiledCopy, make_cotiled_copy
@@ -40,7 +43,33 @@ def make_tmem_copy(atom: CopyAtom, tmem_tensor: Partitioned) -> TiledCopy:
     threads = Layout((WARP_LANES, LANES // WARP_LANES), (0, WARP_LANES * lane))
     along = op.tile(bits)[1]
     values = coalesce(Layout((along, op.lanes), (WORD_BITS // bits if op.packed else 1, lane)))
-    return make_cotiled_copy(atom, make_layout(threads, values), layout)
+    return make_lane_cotiled_copy(atom, make_layout(threads, values), layout, lane)
+
+
+def make_lane_cotiled_copy(atom: CopyAtom, atom_layout_tv: Layout, tmem: Layout, lane: int) -> TiledCopy:
+    """`make_cotiled_copy` over Tensor Memory, `lane` elements from one lane to the next.
+
+    >>> from layoutlab.tv.instructions import make_copy_atom
+    >>> load = make_copy_atom("tcgen05.ld.32x32b.x16", "f32")
+    >>> stages = Layout(((128, 80), 1, 2), ((65536, 1), 0, 96))           # 96 columns apart, which do not divide a lane
+    >>> make_tmem_copy(load, stages).get_slice(1).partition_D(stages)
+    65536 o ((16,1),5,1,2):((1,0),16,0,96)
+
+    Columns that do not divide a lane have no inverse among offsets; lanes that are counted further apart have the same
+    coordinates.
+    """
+    columns = [stride for _, stride in tmem.leaves() if isinstance(stride, int) and 0 < stride < lane]
+    wide = lcm(lane, *columns)
+    if wide == lane:
+        return make_cotiled_copy(atom, atom_layout_tv, tmem)
+
+    def apart(layout: Layout) -> Layout:
+        return Layout(layout.shape, map_leaves(lambda d: d // lane * wide + d % lane, layout.stride))
+
+    try:
+        return make_cotiled_copy(atom, apart(atom_layout_tv), apart(tmem))
+    except LayoutError as why:
+        raise LayoutError(f"{tmem}, with lanes counted {wide} elements apart: {why}") from None
 
 
 def _check_lanes(op: TmemAtom, layout: Layout, lane: int) -> None:

@@ -32,13 +32,13 @@ def descriptor_view(part: Partitioned, element_bits: int) -> Layout:
 
     >>> descriptor_view(Layout(((128, 16), 1, 8), ((512, 1), 0, 16)), element_bits=16)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    layoutlab.errors.LayoutError: (128,16):(512,1) is K-major with rows 1024 bytes apart and no swizzle: no canonical ...
+    layoutlab.errors.LayoutError: (128,16):(512,1) is K-major with rows 1024 bytes apart and no swizzle: no ...
 
-    part is an operand as an MMA partitions it, ((rows, k), rest of rows, rest of K, ...), in elements of `element_bits`.
+    part is an operand as an MMA partitions it, ((rows, k), rest of rows, rest of K, ...), in elements of that width.
     Raises LayoutError where no descriptor reads an instruction's part, or a step is no whole number of units.
     """
     operand_of(part, element_bits)
-    first, *rest = outer_of(part)
+    rest = list(outer_of(part))[1:]
     return make_layout(Layout(1, 0), *(_in_units(mode, element_bits) for mode in rest))
 
 
@@ -52,13 +52,13 @@ def operand_of(part: Partitioned, element_bits: int) -> Operand:
     one = outer if outer.rank() == 2 else outer[0]
     if one.rank() != 2:
         raise LayoutError(f"{outer} is no operand: ((rows, k), rest of rows, rest of K, ...), as an MMA partitions it")
-    inner, offset = _behind(part)
+    inner, offset = behind(part)
     if not isinstance(offset, int) or offset * element_bits % UNIT_BITS:
         raise LayoutError(f"{part} begins {offset} elements in: descriptors begin at multiples of {CORE_BYTES} bytes")
     return descriptor_of(one if inner is None else ComposedLayout(inner, 0, one, element_bits), element_bits)
 
 
-def _behind(part: Partitioned) -> tuple[Swizzle | None, Any]:
+def behind(part: Partitioned) -> tuple[Swizzle | None, Any]:
     """The swizzle and the offset behind the layout of the coordinates."""
     if isinstance(part, Tensor):
         part = part.swizzled_layout()

@@ -1,23 +1,29 @@
 """Kernel mutation: one PTX statement of the P handoff kernel dropped or altered at a time; who notices?
 
-    python tests/bench/mutate.py [--count 300] [--seed 1]
+    python tests/bench/mutate.py [--count 400] [--seed 1] [--record]
 
 A mutant is caught by the parser or decoder, by a check of the machine (bounds, lanes, barriers, deadlock), by a warning
-(bytes read that nobody wrote), by a wrong result, or under a late schedule only. A survivor gave the right result under
-every schedule; each is listed with its line and sorted by kind:
+(bytes that nobody wrote, registers touched before their wait), by a wrong result, or under a late schedule only. A
+survivor gave the right result under every schedule; each is sorted by why:
 
-    hint         the statement only advises (prefetch, relinquish, a fence that nothing here depends on)
-    timing       a wait whose absence some device would show; the machine gives tcgen05.ld its registers at once
+    equivalent   the mutant computes the same: bits that are zero anyway, work that 32 lanes may repeat
     dead         its result is never read
-    other        look at it: most compute the same values (bits that are zero anyway, work that 32 lanes repeat)
+    timing       an order that some device would need; the machine's memory is consistent at once
+    missed       none of these: the machine should have seen it
+
+`--record` writes tests/data/mutants.json, which the tests hold against the kernel.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import datetime
+import json
 import random
 import re
+import sys
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -26,6 +32,7 @@ import numpy as np
 from layoutlab.cutedsl.capture import capture
 from layoutlab.kernels.p_handoff import compile_kernel, pointers
 from layoutlab.kernels.p_settings import PSettings
+from layoutlab.ptx.in_flight import STRICT_LOADS
 from layoutlab.ptx.machine import run_grid
 from layoutlab.ptx.memory import GlobalMemory
 from layoutlab.ptx.parse import PtxError, parse_module
@@ -33,8 +40,24 @@ from layoutlab.ptx.report import Deadlock
 from layoutlab.ptx.state import Geometry
 
 STATEMENT = re.compile(r"^\s+(?:@!?%?\w+\s+)?[a-z][\w.:]*\s.*;$|^\s+[a-z][\w.:]*;$")
-HINT = re.compile(r"prefetch|fence|relinquish|griddepcontrol|setmaxnreg|bar\.warp|dealloc|\bret\b")
-TIMING = re.compile(r"wait::ld|bar\.sync")
+RECORD = Path(__file__).parent.parent / "data" / "mutants.json"
+RUNS = (("eager", 0), ("lazy", 0), ("random", 0), ("random", 1), ("random", 2))  # schedule, seed
+# (statement, what was done, kind, why), the first that matches
+WHY = [
+    (r"^ret;", "dropped", "equivalent", "a function's end returns"),
+    (r"^fence\.mbarrier_init", "dropped", "equivalent", "it orders for other CTAs of a cluster; this one has one CTA"),
+    (r"^tcgen05\.fence", "dropped", "timing", "it orders the tensor core's work and a barrier"),
+    (r"^fence\.proxy|^bar\.sync|wait", "dropped", "timing", "it orders memory"),
+    (r"^and\.b32.*, (112|1984|16320);", r"became .*[135];", "equivalent", "the operand's lowest bits are zero"),
+    (r"^add\.s32.*16384;", r"became .*16385;", "equivalent", "the next statements drop the lowest four bits"),
+    (r"^xor\.b32", r"became or\.b32", "equivalent", "the bits that are exchanged are zero in the other operand here"),
+    (r"^mov\.b32.*135333008;", r"became .*135333009;", "equivalent", "the sparsity selector of a dense product"),
+    (r"^setp\.ne\.b32.*, 0;", r"became .*, 1;", "equivalent", "another warp allocates and initialises"),
+    (r"^add\.s32.*%r8, 32;", r"became .*33;", "equivalent", "a tile's own place, which one register gives both sides"),
+    (r"^@%p\d+ bra", r"became @!%p", "equivalent", "31 lanes issue in place of one: the product does not accumulate, "
+     "and 31 arrivals leave the parity that one does"),
+    (r"relinquish_alloc_permit", "dropped", "equivalent", "nothing else allocates"),
+]  # fmt: skip
 SWAPS = [
     (r"\badd\.s32\b", "sub.s32"), (r"\bshl\.b32\b", "shr.u32"), (r"\band\.b32\b", "or.b32"),
     (r"\bxor\.b32\b", "or.b32"), (r"setp\.ne\b", "setp.eq"), (r"setp\.lt\b", "setp.ge"),
@@ -60,7 +83,7 @@ class Subject:
         self.text = self.captured.module.text
         self.right = self.result(self.text, "eager")[0]
 
-    def result(self, text: str, schedule: str) -> tuple[np.ndarray, list[Any]]:
+    def result(self, text: str, schedule: str, seed: int = 0) -> tuple[np.ndarray, list[Any]]:
         memory = GlobalMemory()
         for name, x in (("S", self.s), ("V", self.v), ("O", self.o)):
             memory.register(name, x.ctypes.data, x.nbytes, x)
@@ -75,15 +98,17 @@ class Subject:
             list(launch.params),
             memory,
             schedule=schedule,
+            seed=seed,
+            options=frozenset([STRICT_LOADS]),
             limit=100_000,
         )
         return self.o.copy(), report.warnings
 
     def outcome(self, text: str) -> str:
-        for schedule in ("eager", "lazy", "random"):
+        for schedule, seed in RUNS:
             late = "" if schedule == "eager" else f", {schedule} schedule only"
             try:
-                got, warnings = self.result(text, schedule)
+                got, warnings = self.result(text, schedule, seed)
             except Deadlock:
                 return f"deadlock{late}"
             except PtxError as error:
@@ -118,38 +143,51 @@ def mutants(text: str, rng: random.Random) -> list[tuple[int, str, str]]:
     return [(i + 1, what, "\n".join(body)) for i, what, body in found]
 
 
-def kind_of(line: str, text: str) -> str:
-    """Why a mutant of this statement may survive."""
-    if HINT.search(line):
-        return "hint"
-    if TIMING.search(line):
-        return "timing"
-    target = re.search(r"\s(%\w+)", re.sub(r"@!?%\w+", "", line))
+def reason(statement: str, what: str, text: str) -> tuple[str, str]:
+    """The kind of a survivor and why it survives."""
+    for pattern, change, kind, why in WHY:
+        if re.search(pattern, statement) and re.search(change, what):
+            return kind, why
+    target = re.search(r"\s(%\w+)", re.sub(r"@!?%\w+", "", statement))
     if target and len(re.findall(re.escape(target.group(1)) + r"\b", text)) <= 1:
-        return "dead"
-    return "other"
+        return "dead", "nothing reads its result"
+    return "missed", ""
 
 
-def main() -> None:
+def subject() -> Subject:
+    """The kernel that is mutated."""
+    return Subject(PSettings(store="tiled_copy_d", kv=64))
+
+
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=300)
+    parser.add_argument("--count", type=int, default=400)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--record", action="store_true")
     options = parser.parse_args()
-    subject = Subject(PSettings(store="tiled_copy_d", kv=64))
-    assert subject.outcome(subject.text) == "survived"
-    lines = subject.text.split("\n")
-    tally: collections.Counter[str] = collections.Counter()
-    survivors = []
-    for number, what, text in mutants(subject.text, random.Random(options.seed))[: options.count]:
-        found = subject.outcome(text)
-        tally[found] += 1
-        if found == "survived":
-            survivors.append((kind_of(lines[number - 1], subject.text), number, lines[number - 1].strip(), what))
+    kernel = subject()
+    assert kernel.outcome(kernel.text) == "survived"
+    lines = kernel.text.split("\n")
+    outcomes, survivors = [], []
+    for number, what, text in mutants(kernel.text, random.Random(options.seed))[: options.count]:
+        outcomes.append(kernel.outcome(text))
+        if outcomes[-1] == "survived":
+            statement = lines[number - 1].strip()
+            kind, why = reason(statement, what, kernel.text)
+            survivors.append({"line": number, "statement": statement, "what": what, "kind": kind, "why": why})
+    tally = collections.Counter(outcomes)
     for name, count in tally.most_common():
         print(f"{count:5d}  {name}")
-    for kind, number, line, what in sorted(survivors):
-        print(f"{kind:22s} line {number}: {line[:70]}  {what}")
+    for x in sorted(survivors, key=lambda x: (x["kind"], x["line"])):
+        print(f"{x['kind']:12s} line {x['line']}: {x['statement'][:70]}  {x['what']}: {x['why']}")
+    if options.record:
+        record = {
+            "date": datetime.date.today().isoformat(), "command": "python tests/bench/mutate.py --record",
+            "seed": options.seed, "tally": dict(tally.most_common()), "outcomes": outcomes, "survivors": survivors,
+        }  # fmt: skip
+        RECORD.write_text(json.dumps(record, indent=1) + "\n")
+    return sum(x["kind"] == "missed" for x in survivors)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

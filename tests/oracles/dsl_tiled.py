@@ -21,7 +21,8 @@ MAJORS = {"row": LayoutEnum.ROW_MAJOR, "col": LayoutEnum.COL_MAJOR}
 TYPES = {
     "f16": cutlass.Float16, "bf16": cutlass.BFloat16, "f32": cutlass.Float32, "tf32": cutlass.TFloat32,
     "f8E4M3FN": cutlass.Float8E4M3FN, "e4m3": cutlass.Float8E4M3FN, "e5m2": cutlass.Float8E5M2,
-    "f8E8M0FNU": cutlass.Float8E8M0FNU, "i8": cutlass.Int8, "s8": cutlass.Int8, "i32": cutlass.Int32, "s32": cutlass.Int32, "i64": cutlass.Int64,
+    "f8E8M0FNU": cutlass.Float8E8M0FNU,
+    "i8": cutlass.Int8, "s8": cutlass.Int8, "i32": cutlass.Int32, "s32": cutlass.Int32, "i64": cutlass.Int64,
 }  # fmt: skip
 K = OperandMajorMode.K
 WIDTHS = {8: cutlass.Float8E4M3FN, 16: cutlass.Float16, 32: cutlass.Float32, 64: cutlass.Int64}
@@ -143,7 +144,7 @@ NAMES = {
     "make_copy_atom": make_copy_atom,
     "make_tmem_copy": tcgen05.make_tmem_copy,
     "make_s2t_copy": tcgen05.make_s2t_copy,
-    "s2t_view": lambda copy, part: tcgen05.get_s2t_smem_desc_tensor(copy, part).layout,
+    "get_s2t_smem_desc_tensor": lambda copy, part: tcgen05.get_s2t_smem_desc_tensor(copy, part).layout,
     "fragment_of": lambda mma, operand, tensor: getattr(mma, f"make_fragment_{operand}")(tensor).layout,
     "get_smem_store_op": get_smem_store_op,
     "sm90_get_smem_store_op": sm90_get_smem_store_op,

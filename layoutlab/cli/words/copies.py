@@ -12,22 +12,14 @@ from layoutlab.errors import LayoutError
 from layoutlab.int_tuple import flatten, idx2crd, modes, product, to_text, unflatten
 from layoutlab.layout import Layout, make_layout
 from layoutlab.survey import Coverage, Undecided, coverage, number
-from layoutlab.text import CopyAtom, TiledCopy, bits_of
+from layoutlab.text import CopyAtom, TiledCopy
 from layoutlab.text.records import Tiler, tiler_text
+from layoutlab.tv.recognise import copy_atom_of, copy_instructions, value_bits
 
 _WIDEST = 256
 """Bits that one thread's own load or store moves at most (32 bytes, from and to global memory on SM100)."""
 
 # -- atoms ------------------------------------------------------------------------------------------------------------
-
-
-def value_bits(value_type: str) -> int | None:
-    """The width of a printed value type, DSL's `bf16` or C++'s `16b`.
-
-    >>> value_bits("bf16"), value_bits("16b")
-    (16, 16)
-    """
-    return int(value_type[:-1]) if value_type[:-1].isdigit() and value_type[-1:] == "b" else bits_of(value_type)
 
 
 def describe_copy_atom(atom: CopyAtom) -> Report:
@@ -42,6 +34,10 @@ def atom_lines(atom: CopyAtom) -> Report:
     report = Report("")
     threads, bits = number(atom.thr.size()), value_bits(atom.value_type)
     report.add("instruction", f"{_who(atom, threads, bits)}; its elements are {atom.value_type}")
+    if names := copy_instructions(atom):
+        report.add("", f"these are the layouts of {' and of '.join(names)}")
+    elif threads > 1:
+        report.add("", "no ldmatrix, stmatrix, tcgen05.ld, st or cp has these layouts")
     report.add("source", _side(atom.src, bits))
     report.add("destination", _side(atom.dst, bits))
     if atom.src == atom.dst:
@@ -94,12 +90,14 @@ def tile_shape(tiler: Tiler) -> tuple[int, ...]:
 def reference_side(copy: TiledCopy) -> Layout | None:
     """The side of the atom that the TV layout is printed for; None where the text does not tell.
 
-    C++ prints it. The DSL does not: where the sides agree it is both, and where the TV layout's threads do not move it
-    is the side whose threads do not.
+    C++ prints it. The DSL does not: where the sides agree it is both, of an instruction of the tables it is known, and
+    where the TV layout's threads do not move it is the side whose threads do not.
     """
     atom = copy.atom
     if atom.ref is not None or atom.src == atom.dst:
         return atom.ref or atom.src
+    if known := copy_atom_of(atom):
+        return atom.dst if known.ref == known.dst else atom.src
     still = [collective(side) for side in (atom.src, atom.dst)]
     threads = number(atom.thr.size())
     if sum(still) == 1 and all(copy.tv(t, 0) == copy.tv(0, 0) for t in range(threads)):

@@ -22,8 +22,32 @@ def number(text: str) -> int:
     return value + (1 << 64) if -(1 << 63) <= value < 0 else value
 
 
+def descriptor(text: str, arch: str | None, kind: str | None) -> list[str]:
+    """The lines for `explain desc`: what a word is as a matrix descriptor, and one of 32 bits as an instruction's too.
+
+    >>> print(*descriptor("0x8200490", None, None)[:6:5], sep="\\n")
+    0x8200490 as a matrix descriptor of sm_90
+    0x8200490 as an instruction descriptor, by the instruction's .kind
+
+    An architecture asks for the one, a kind for the other.
+    """
+    if kind:
+        return instruction_descriptor(text, kind)
+    if arch or not 0 <= number(text) < 1 << 32:
+        return matrix_descriptor(text, arch)
+    found, refusals = list[str](), list[str]()
+    for read in (matrix_descriptor, instruction_descriptor):
+        try:
+            found += read(text, None)
+        except LayoutError as error:
+            refusals.append(str(error))
+    if not found:
+        raise LayoutError("; ".join(refusals))
+    return found
+
+
 def matrix_descriptor(text: str, arch: str | None) -> list[str]:
-    """The lines for `explain desc`; without an architecture, each one that has such a word.
+    """What a word is as a matrix descriptor; without an architecture, of each one that has such a word.
 
     >>> print(*matrix_descriptor("0x4000404000000040", None)[:2], sep="\\n")
     0x4000404000000040 as a matrix descriptor of sm_100

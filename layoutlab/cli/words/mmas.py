@@ -9,6 +9,7 @@ from layoutlab.layout import Layout
 from layoutlab.survey import number
 from layoutlab.text import MmaAtom, TiledMma
 from layoutlab.text.records import tiler_text
+from layoutlab.tv.recognise import mma_instructions
 
 
 def describe_mma_atom(atom: MmaAtom) -> Report:
@@ -32,6 +33,10 @@ def atom_lines(atom: MmaAtom) -> Report:
     report = Report("")
     m, n, k = shape_mnk(atom)
     report.add("instruction", f"{m} x {n} x {k} (M x N x K): {_who(number(atom.thr.size()))}")
+    if names := mma_instructions(atom):
+        report.add("", f"these are the layouts of {' and of '.join(names)}")
+    else:
+        report.add("", "no mma.sync, wgmma or tcgen05.mma of the tables has these layouts")
     for name, tv, (rows, columns) in (("A", atom.a, (m, k)), ("B", atom.b, (n, k)), ("C", atom.c, (m, n))):
         participants, values = (number(mode.size()) for mode in tv)
         report.add(f"operand {name}", f"{rows} x {columns}: {tv}")

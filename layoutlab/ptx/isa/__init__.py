@@ -5,6 +5,7 @@ section numbers stand beside what is easy to get wrong.
 """
 
 from layoutlab.ptx.isa import (
+    absent,
     control,
     convert,
     copy,
@@ -20,6 +21,6 @@ from layoutlab.ptx.isa import (
 )
 
 __all__ = [
-    "control", "convert", "copy", "floating", "integer", "matrix", "mbarrier", "memory", "tcgen05", "tensor", "warp",
-    "wgmma",
+    "absent", "control", "convert", "copy", "floating", "integer", "matrix", "mbarrier", "memory", "tcgen05", "tensor",
+    "warp", "wgmma",
 ]  # fmt: skip

@@ -103,7 +103,9 @@ class ClusterGate(Gate):
     def poll(self, f: Frame) -> Any:
         recorded = f.u32[self.recorded]
         if np.count_nonzero(f.select(recorded) == NEVER_ARRIVED):
-            raise PtxError(f"{self.ins.opcode} in threads that have not arrived at the cluster's barrier", self.ins.line)
+            raise PtxError(
+                f"{self.ins.opcode} in threads that have not arrived at the cluster's barrier", self.ins.line
+            )
         allowed = recorded != f.wave.cluster_generation[f.low : f.high]
         return True if (allowed if f.mask is True else allowed[f.mask]).all() else allowed
 
@@ -123,8 +125,8 @@ def _cluster_arrive(d: Decoder, ins: Instruction, q: Qualifiers) -> Decoded:
         wave = f.wave
         lanes = f.alive if f.mask is True else f.mask
         arrived = wave.cluster_arrived[f.low : f.high]
-        if np.count_nonzero(arrived & lanes):
-            raise PtxError(f"{ins.opcode}: threads arrive again before the cluster's barrier has completed", ins.line)
+        if np.count_nonzero(f.select(f.u32[recorded]) != NEVER_ARRIVED):
+            raise PtxError(f"{ins.opcode}: threads arrive again before they have waited", ins.line)
         f.put(f.u32[recorded], wave.cluster_generation[f.low : f.high])
         arrived |= lanes
         wave.release_clusters()
@@ -134,7 +136,11 @@ def _cluster_arrive(d: Decoder, ins: Instruction, q: Qualifiers) -> Decoded:
 
 @instruction("barrier.cluster.wait .acquire? .aligned?")
 def _cluster_wait(d: Decoder, ins: Instruction, q: Qualifiers) -> Decoded:
-    return Decoded(gate=ClusterGate(ins, _cluster_slot(d)))
+    recorded = _cluster_slot(d)
+    return Decoded(
+        lambda f: f.put(f.u32[recorded], np.uint32(NEVER_ARRIVED)), gate=ClusterGate(ins, recorded),
+        sync="warp" if "aligned" in q else None,
+    )  # fmt: skip
 
 
 def _cluster_slot(d: Decoder) -> int:

@@ -65,10 +65,15 @@ def groups(f: Frame, at: Array, extra: Array | None = None) -> list[tuple[int, i
     first = (int(cta[0]), int(flat[0]), int(other[0]))
     if (cta == first[0]).all() and (flat == first[1]).all() and (other == first[2]).all():
         return [(*first, None)]
-    keys = np.stack([cta, flat, other], axis=1)
-    unique, inverse = np.unique(keys, axis=0, return_inverse=True)
+    if int(other.min()) < 0 or int(other.max()) >> 32:
+        keys = np.stack([cta, flat, other], axis=1)
+        unique, inverse = np.unique(keys, axis=0, return_inverse=True)
+        entries = [tuple(entry) for entry in unique.tolist()]
+    else:  # one number holds all three, which is much faster to sort
+        unique, inverse = np.unique(cta << 56 | flat << 32 | other, return_inverse=True)
+        entries = [(key >> 56, key >> 32 & 0xFFFFFF, key & 0xFFFFFFFF) for key in unique.tolist()]
     inverse = inverse.ravel()
-    return [(int(c), int(a), int(e), np.flatnonzero(inverse == i)) for i, (c, a, e) in enumerate(unique.tolist())]
+    return [(int(c), int(a), int(e), np.flatnonzero(inverse == i)) for i, (c, a, e) in enumerate(entries)]
 
 
 def _size(at: Array, chosen: Array | None) -> int:
@@ -81,10 +86,11 @@ def _init(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
 
     def run(f: Frame) -> None:
         at = where(f)
-        for cta, each, n, _ in groups(f, at, f.select(f.u32[count]).astype(np.int64)):
+        for cta, each, n, chosen in groups(f, at, f.select(f.u32[count]).astype(np.int64)):
             if each % 8:
                 raise PtxError(f"mbarrier at shared byte {each}, which 8 does not divide", ins.line)
-            f.wave.asynchronous.init_mbarrier(cta, each, n, ins)
+            for _ in range(min(2, _size(at, chosen))):  # a second thread's is one too many
+                f.wave.asynchronous.init_mbarrier(cta, each, n, ins)
             f.wave.shared.window_flags(cta)[each : each + 8] = 1
 
     return run

@@ -175,19 +175,16 @@ _ALL_WRITTEN: dict[int, Any] = {w: int.from_bytes(b"\x01" * w, "little") for w i
 
 
 class GlobalSpace(Space):
-    """Host memory; the buffer of the last access is tried first."""
-
-    def __init__(self) -> None:
-        self.last: Any = None
-        self.memory: Any = None
+    """Host memory; the buffer of the instruction's last access is tried first. It is kept with the run's memory, since
+    runs in several threads share the program."""
 
     def _buffer(self, f: Frame, at: Array, size: int, ins: Instruction) -> Any:
         low, high = span(at)
         high += size
-        last, memory = self.last, f.wave.services.memory
-        if self.memory is memory and last is not None and last.base <= low and high <= last.end:
+        memory = f.wave.services.memory
+        last = memory.recent.get(id(self))
+        if last is not None and last.base <= low and high <= last.end:
             return last
-        self.memory = memory
         found = memory.find(low, high)
         if found is None:
             for value in at.ravel().tolist():
@@ -196,11 +193,12 @@ class GlobalSpace(Space):
                     raise AccessError(
                         f"{ins.opcode}: {_offender(f, bad)} touches {size} bytes at {memory.describe(value)}", ins.line
                     )
-        self.last = found
+        if found is not None:
+            memory.recent[id(self)] = found
         return found
 
     def words(self, f: Frame, width: int, at: Array) -> Array:
-        return self.last.words[width]  # type: ignore[no-any-return]
+        return f.wave.services.memory.recent[id(self)].words[width]
 
     def index(self, f: Frame, at: Array, width: int, count: int, ins: Instruction) -> Array:
         check_alignment(f, at, width * count, ins)
@@ -296,6 +294,9 @@ class Access:
             index = space.index(f, at, self.width, self.count, self.ins)
         except _SeveralBuffers:
             return self._load_by_buffer(f, at)
+        record = f.wave.services.provenance
+        if record is not None and isinstance(space, GlobalSpace):
+            record.global_load(self.ins, f.select(f.cta), thread_list(f), at)
         words = space.words(f, self.width, at)
         space.loaded(f, index, self.width, self.count, self.ins)
         return [words[index + k] if k else words[index] for k in range(self.count)]

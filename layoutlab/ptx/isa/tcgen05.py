@@ -76,6 +76,7 @@ def _alloc(d: Decoder, ins: Instruction, q: Qualifiers) -> Decoded:
             start = f.wave.tmem.allocate(cta, f.value(f.u32[columns], row, lane))
             if start is None:
                 raise PtxError("two warps of one fragment allocate TMEM at once", ins.line)
+            f.wave.allocations[cta, start] = ins
             byte = int(at[row, lane])
             f.wave.shared.window(cta)[byte : byte + 4] = np.frombuffer(int(start).to_bytes(4, "little"), np.uint8)
             f.wave.shared.window_flags(cta)[byte : byte + 4] = 1
@@ -97,7 +98,9 @@ def _dealloc(d: Decoder, ins: Instruction, q: Qualifiers) -> Decoded:
         for row in f.active_rows():
             lane = 0 if f.mask is True else int(f.mask[row].argmax())
             start = f.value(f.u32[base], row, lane) & 0xFFFF
-            f.wave.tmem.release(int(f.cta[row, 0]), start, f.value(f.u32[columns], row, lane))
+            cta = int(f.cta[row, 0])
+            f.wave.tmem.release(cta, start, f.value(f.u32[columns], row, lane))
+            f.wave.allocations.pop((cta, start), None)
         f.wave.version += 1
 
     return Decoded(run, sync="warp")
@@ -702,7 +705,9 @@ def _accumulated(shape: InstructionDescriptor, old: Array, product: Array, enabl
     return np.ascontiguousarray(total, dtype=np.float32).view(np.uint32)
 
 
-@instruction(f"tcgen05.commit {_GROUP} .mbarrier::arrive::one .space:shared::cluster|shared::cta? .multicast::cluster? .b64")
+@instruction(
+    f"tcgen05.commit {_GROUP} .mbarrier::arrive::one .space:shared::cluster|shared::cta? .multicast::cluster? .b64"
+)
 def _commit(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
     """Arrive once when earlier mma and cp are complete: the units of a CTA, or of a pair, complete in order.
 

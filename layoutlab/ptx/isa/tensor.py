@@ -21,7 +21,7 @@ from layoutlab.ptx.memory import PARAM_BASE, WINDOW_MASK, AccessError
 from layoutlab.ptx.parse import Instruction, PtxError, Vec
 from layoutlab.ptx.registry import Qualifiers, instruction
 from layoutlab.ptx.state import Array, Frame, Op, Wave
-from layoutlab.ptx.tma import TensorMap, decode_tensor_map
+from layoutlab.ptx.tma import ROUNDED, TensorMap, decode_tensor_map
 
 
 class Box:
@@ -107,6 +107,8 @@ class Box:
         data = np.zeros(self.shape, np.uint8)
         if not self.empty:
             data[self.inside] = self.view(wave)
+        if self.tensor.element in ROUNDED.values():
+            data = rules.tf32_rounded(data.view(np.uint32)).view(np.uint8)
         return data
 
 
@@ -250,6 +252,8 @@ def _store(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
                 # Recorded on an H200: an illegal instruction.
                 raise PtxError(f"{ins.opcode}: a store at negative coordinates {tuple(place)}", ins.line)
             box = Box(read_map(wave, where, ins), place, ins)
+            if box.tensor.element in ROUNDED.values():
+                raise PtxError(f"{ins.opcode}: a store through a tensor map of tf32 is not emulated yet", ins.line)
             _check_shared(wave, at, box, ins)
 
             def work(at: int = at, cta: int = cta, box: Box = box, issuer: int = issuer) -> None:
@@ -278,7 +282,7 @@ def _read_box(wave: Wave, ins: Instruction, cta: int, at: int, box: Box, op: str
     if not op:
         _write_whole_units(wave, dense, box)
     else:
-        kind = {"u8": "b8", "u16": "b16", "tf32": "f32"}.get(box.tensor.element, box.tensor.element)
+        kind = {"u8": "b8", "u16": "b16", "f32_ftz": "f32"}.get(box.tensor.element, box.tensor.element)
         out = box.view(wave)
         data = dense[box.inside]
         out[...] = reduce_bytes(op, kind, np.ascontiguousarray(out), data).reshape(data.shape)

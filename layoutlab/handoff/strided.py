@@ -25,6 +25,8 @@ from layoutlab.atoms.operand import as_modes
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.difference import form
 from layoutlab.handoff.places import Modes, Places
+from layoutlab.int_tuple import IntTuple
+from layoutlab.layout import Layout
 from layoutlab.swizzle import Swizzle
 
 MODES: tuple[SwizzleMode, ...] = (128, 64, 32, "128_32b")
@@ -132,3 +134,17 @@ def in_elements(modes: Sequence[tuple[int, int]], bits: int, what: str) -> list[
     if odd := next((step for _, step in modes if step % bits), None):
         raise LayoutError(f"{what} steps by {odd} bits, no whole number of elements of {bits} bits")
     return [(extent, step // bits) for extent, step in modes]
+
+
+def modes_layout(*axes: Sequence[tuple[int, int]]) -> Layout:
+    """A layout with one mode for each axis, from its (extent, stride) parts; an axis of one part is not nested.
+
+    >>> modes_layout([(128, 64)], [(64, 1), (2, 8192)])
+    (128,(64,2)):(64,(1,8192))
+    """
+    shapes, strides = list[IntTuple](), list[IntTuple]()
+    for axis in axes:
+        parts = [part for part in axis if part[0] > 1] or [(1, 0)]
+        shapes.append(parts[0][0] if len(parts) == 1 else tuple(e for e, _ in parts))
+        strides.append(parts[0][1] if len(parts) == 1 else tuple(s for _, s in parts))
+    return Layout(tuple(shapes), tuple(strides))
