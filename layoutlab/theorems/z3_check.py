@@ -28,7 +28,7 @@ from typing import Any
 from layoutlab.errors import LayoutError
 from layoutlab.formula.reading import PYTHON, Definition, Definitions, Operators, read, read_definitions
 
-SECONDS = 20
+SECONDS = 60
 """How long z3 may look for a difference."""
 NEAR = 16
 """Symbols without a condition that bounds them are looked at up to so much above their least value."""
