@@ -38,7 +38,7 @@ _FOR = re.compile(r"^\s*for (0 <= .*)$")
 _RANGE = re.compile(r"0 <= (\w+) < (.+)$")
 _LEAST = re.compile(r"^\s*(\w+) = (.*), (\w+) >= (\d+)$")
 _IF = re.compile(r"^\s*if (.+) <= (.+?)\s*(?:#.*)?$")
-_OWNER = re.compile(r"^(?!write|read|swizzle)")
+_OWNER = re.compile(r"^(?!write|read|swizzle|location)")
 
 
 @dataclass(frozen=True)
