@@ -133,7 +133,10 @@ NUMBERS: dict[str, tuple[int, ...]] = {
     "column": (0, 255, 500),
     "store_column": (0, 257),
 }
-BY_SETTINGS_ALONE = [("epilogue", {"load": "32x32b.x64"})]  # a rule of the epilogue's own, about its sub-tiles
+BY_SETTINGS_ALONE = [
+    ("epilogue", {"load": "32x32b.x64"}),  # a rule of the epilogue's own, about its sub-tiles
+    ("store", {"order": "heads"}),  # a tensor of global memory, whose layout is nobody's to change
+]
 INCURABLE = {("rs_reuse", "e4m3"), ("rs_reuse", "e5m2")}  # threads would have to exchange values
 
 
