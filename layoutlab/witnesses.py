@@ -19,7 +19,7 @@ FACTS: dict[str, dict[str, int]] = {
     "matrix descriptor, 6-bit elements padded": {"CUTLASS C++": 16},
     "instruction descriptor": {"CuTe DSL": 416},
     "tcgen05.ld, st": {"CuTe DSL": 222, "CUTLASS C++": 148, "Triton": 58},
-    "tcgen05.cp, lines to lanes": {"CUTLASS C++": 6},
+    "tcgen05.cp, lines to lanes": {"CuTe DSL": 5, "CUTLASS C++": 6},
     "tcgen05.mma, D in Tensor Memory": {"CuTe DSL": 200, "CUTLASS C++": 32, "Triton": 10},
     "tcgen05.mma, A in Tensor Memory": {"CuTe DSL": 100, "CUTLASS C++": 12},
     "tcgen05.mma.ws, D in Tensor Memory": {"CUTLASS C++": 18},

@@ -11,7 +11,7 @@ import pytest
 
 import layoutlab.tv.s2t
 import layoutlab.tv.views
-from layoutlab import ComposedLayout, Layout, LayoutError, Swizzle
+from layoutlab import ComposedLayout, Layout, LayoutError, Swizzle, parse
 from layoutlab.atoms.scales import TmemCopy
 from layoutlab.cli import main
 from layoutlab.tv import make_copy_atom, make_s2t_copy, make_tiled_mma, mma_atom, tcgen05_mma
@@ -215,6 +215,26 @@ def test_tiled_copies_go_where_the_table_says(shape):
     at = op.lane_map()(line=line, copy=twin, bit=32 * word)
     assert sorted(there.tolist()) == sorted((at["lane"] * 65536 + at["bit"] // 32).tolist())
     assert len(set(there.tolist())) == 128 * op.columns
+
+
+def test_the_dsl_sends_lines_to_the_lanes_of_the_table():
+    """Its partitions over all lanes: where a value is taken from is the first lane of its line, where it goes any."""
+    seen = 0
+    for shape in SHAPES:
+        op = TmemCopy(shape)
+        tensor = f"L((128,{op.line_bits // 32}),(65536,1))"
+        copy = f"make_s2t_copy(make_copy_atom('tcgen05.cp.{shape}','f32'),TM({tensor},32))"
+        source, written = (
+            parse(theirs(f"{copy}.get_slice(0).partition_{side}(T({tensor}))").text).outer for side in "SD"
+        )
+        index = np.arange(written.size())
+        sent = np.unique(np.stack([source(index), written(index)], axis=1), axis=0)
+        line, twin, word = (x.ravel() for x in np.indices((op.lines, op.copies, op.line_bits // 32)))
+        places = [op.lane_map()(line=line, copy=which, bit=32 * word) for which in (0, twin)]
+        mine = np.stack([at["lane"] * 65536 + at["bit"] // 32 for at in places], axis=1)
+        assert np.array_equal(sent, np.unique(mine, axis=0)), shape
+        seen += 1
+    hold("tcgen05.cp, lines to lanes", "CuTe DSL", seen)
 
 
 def test_expressions(capsys):
