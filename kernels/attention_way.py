@@ -15,8 +15,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from layoutlab import catalogue
 from layoutlab.draw.legs import Leg, Tensor, Way
 from layoutlab.errors import LayoutError
+from layoutlab.handoff import Handoff, gmem, tma_write
 from layoutlab.handoff.settings import Settings
 from layoutlab.kernels import attention_handoffs as declared
 from layoutlab.kernels.attention_config import (
@@ -211,10 +213,8 @@ def _legs(made: Launch, at: Position, slot: int) -> list[Leg]:
     k = Tensor("K", made.k_shape, bits, (at.batch, key, at.kv_head, 0), {"n": 1, "k": 3})
     v = Tensor("V", made.k_shape, bits, (at.batch, key, at.kv_head, 0), {"k": 1, "n": 3})
     o = Tensor("O", made.q_shape, bits, (at.batch, query, at.head, 0), {"m": 1, "n": 3})
-    found = attention_handoffs(config, slot)  # type: ignore[arg-type]
-    found["store"] = declared.store(
-        head_dim=config.head_dim, heads=made.heads, rows=rows, base=o.byte((at.batch, query, at.head, 0))
-    )
+    found = attention_handoffs(config, slot) | _planted(config, slot)  # type: ignore[arg-type]
+    found["store"] = _stored(made, at, rows, o)
     stage_bytes = ROWS * EPILOGUE_COLUMNS * bits // 8
     masked = _masked(made, at)
     extra: dict[str, dict[str, Any]] = {
@@ -237,6 +237,47 @@ def _legs(made: Launch, at: Position, slot: int) -> list[Leg]:
             **extra[name])
         for name in order if name in found
     ]  # fmt: skip
+
+
+def _planted(config: AttentionConfig, slot: int) -> dict[str, Handoff]:
+    """The handoff that the configuration's fault is of, if it is none of P's, whose own functions take theirs."""
+    head_dim, kv, dtype = config.head_dim, config.kv_tile, config.dtype
+    which, _, how = config.fault.partition("_")
+    wrong: dict[str, Any] = {"unswizzled": {"tma_swizzle": "none"}, "steps": {"k_step": "always_32_bytes"}}.get(how, {})
+    if which == "q":
+        return {"sQ": catalogue.sQ(head_dim=head_dim, dtype=dtype, **wrong)}
+    if which in ("k", "v"):
+        made = {"k": catalogue.sK, "v": catalogue.sV}[which]
+        return {f"s{which.upper()}": made(kv=kv, head_dim=head_dim, dtype=dtype, slot=slot, **wrong)}
+    if which == "rescale":
+        first, atom = SLOTS * kv, declared.ATOM
+        wrong = {"store_column": first + head_dim} if how == "shifted" else {"store": "16x64b.x16"}
+        right = {"column": first, "store_column": first, "load": atom, "store": atom,
+                 "first_warp": declared.CORRECTION_WARP}  # fmt: skip
+        return {"oRescale": catalogue.oRescale(head_dim=head_dim, **{**right, **wrong})}
+    if config.fault in ("epilogue_unpaired", "o_unswizzled"):
+        wrong = wrong or {"store_as": "16x256b.x4", "bits": 32}
+        right = {"n": head_dim, "epi_n": EPILOGUE_COLUMNS, "dtype": dtype, "first_warp": declared.CORRECTION_WARP}
+        return {"epilogue": catalogue.epilogue(**{**right, **wrong})}
+    return {}
+
+
+def _stored(made: Launch, at: Position, rows: int, o: Tensor) -> Handoff:
+    """The store of the tile, which a fault of the kernel takes for one of (batch, heads, seq, head_dim)."""
+    head_dim, query = made.config.head_dim, at.q_tile * ROWS
+    base = o.byte((at.batch, query, at.head, 0))
+    right = declared.store(head_dim=head_dim, heads=made.heads, rows=rows, base=base)
+    if made.config.fault != "o_heads_first":
+        return right
+    row = (at.batch * made.heads + at.head) * made.seq + query
+    wrong = gmem(
+        f"({rows},{head_dim}):({head_dim},1)",
+        over=right.tile,
+        base_bytes=row * head_dim * declared.BITS // 8,
+        name="gO",
+    )
+    writer = tma_write(wrong, box={"n": EPILOGUE_COLUMNS, "m": ROWS})
+    return Handoff(right.tile, writer=writer, reader=right.reader)
 
 
 def _masked(made: Launch, at: Position) -> str:

@@ -1,5 +1,6 @@
 """Who wrote what each unit of the attention kernel reads: as a replay of its PTX remembers it, as it is declared."""
 
+import re
 from typing import get_args, get_type_hints
 
 import ml_dtypes
@@ -7,10 +8,12 @@ import numpy as np
 import pytest
 
 import layoutlab as ll
+from layoutlab.draw.journey import stops_of
 from layoutlab.kernels.attention_config import EPILOGUE_COLUMNS, ROWS, SLOTS, AttentionConfig
 from layoutlab.kernels.attention_handoffs import attention_handoffs
 from layoutlab.kernels.attention_host import arguments, check, compile_attention
 from layoutlab.kernels.attention_run import random_inputs
+from layoutlab.kernels.attention_way import attention_way
 from layoutlab.replay import replay
 
 CORRECTION = 128  # the first thread of the correction warps
@@ -227,6 +230,28 @@ def test_tma_put_each_element_where_it_is_declared(whole_run):
             row, column = (at["k"], at["n"]) if name == "sV" else (at.get("m", at.get("n")), at["k"])
             expected = tensor.view(np.uint16)[0, row + tile * config.kv_tile * (name != "sQ"), 0, column]
             assert (bits == expected).all() and bits.size == h.tile.size
+
+
+@pytest.mark.parametrize("column", [0, 17, 63])
+def test_an_elements_way_names_the_bytes_that_the_kernel_moved(whole_run, column):
+    """At the byte of shared memory that the way tells lies what the tensor has at the byte of global memory."""
+    config, record, (q, k, v) = whole_run
+    qk, pv = mma_reads(record, config)
+    steps = config.head_dim // 16, config.kv_tile // 16
+    settings = {"head_dim": str(config.head_dim), "p": config.p, "route": config.route, "kv_seq": "384"}
+    elements = {
+        "sQ": (q, ("Q", (101, column)), in_steps([a for a, _ in qk], steps[0])),
+        "sK": (k, ("K", (300, column)), in_steps([b for _, b in qk], steps[0])),
+        "sV": (v, ("V", (column, 300)), in_steps([b for _, b in pv], steps[1])),
+    }
+    for name, (tensor, element, found) in elements.items():
+        way = attention_way(element, settings)
+        stop = next(stop for leg, stop in zip(way.legs, stops_of(way.legs, way.fixed), strict=True) if leg.name == name)
+        (place,) = stop.places
+        there, here = (int(re.search(r"byte (\d+)", text)[1]) for text in (place.source, place.written))
+        (base,) = bases(found, config, name)
+        shared = record.snapshots[0].shared[base + here : base + here + 2].tobytes()
+        assert shared == tensor.tobytes()[there : there + 2]
 
 
 def test_s_is_taken_where_it_is_declared(run):

@@ -13,6 +13,8 @@ import layoutlab as ll
 from layoutlab.catalogue import CATALOGUE
 from layoutlab.derive import Derived, derive
 from layoutlab.derive.code import identifier
+from layoutlab.derive.free import free_storage
+from layoutlab.derive.free_report import report as free_report
 from layoutlab.derive.report import report
 from layoutlab.handoff import Handoff
 from layoutlab.handoff.storage import Smem
@@ -100,7 +102,7 @@ def hold_stores(found: Derived, pasted: Any, copies: list[str] | None = None) ->
             assert any(op.startswith(f"stmatrix.sync.aligned.m8n8.{count}") for op in opcodes)
             assert any(".trans" in op for op in opcodes) == piece.facts["instruction"].endswith(".trans")
         if piece.form == "cotiled_copy" and piece.facts["bits"] == 128:
-            assert "st.shared.v4.b32" in opcodes
+            assert opcodes & {"st.shared.v4.b32", "st.shared.v2.b64"}  # 16 bytes at a time
 
 
 @pytest.mark.parametrize(("name", "settings"), SHARED, ids=str)
@@ -108,6 +110,48 @@ def test_pasted_stores_put_every_element_where_it_is_read(name: str, settings: d
     found, pasted = derived(name, settings, tmp_path)
     assert len(found.pieces) >= 2
     hold_stores(found, pasted)
+
+
+EVERY = [
+    *[
+        ("sP", {"dtype": dtype, "kv": kv, "load": load, "base": base})
+        for dtype in ("bf16", "f16", "e4m3", "e5m2")
+        for kv in (64, 128, 256)
+        for load in ("x16", "x32", "x64")
+        for base in (0, 1040)
+        if kv * (1 if dtype.startswith("e") else 2) <= 256 or load != "x64"
+    ],
+    *[("sP90", {"dtype": dtype, "kv": kv}) for dtype in ("f16", "e5m2") for kv in (64, 128, 256)],
+    *[
+        ("epilogue", {"n": n, "load": load, "dtype": dtype})
+        for n in (64, 96, 112, 256)
+        for load in ("widest", "16x256b.x2")
+        for dtype in ("f16", "f32")
+        if dtype == "f16" or n < 256
+    ],
+    *[("ldsm", {"operand": operand, "k": k}) for operand in ("A", "B", "B_trans") for k in (32, 64, 128)],
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "settings"), EVERY, ids=str)
+def test_pasted_stores_of_every_setting(name: str, settings: dict[str, Any], tmp_path: Path) -> None:
+    hold_stores(*derived(name, settings, tmp_path))
+
+
+def test_a_free_buffer_of_96_columns_pasted(tmp_path: Path) -> None:
+    """SW64 is what 192 bytes of a row allow: the pasted stores put P where that buffer's descriptors read it."""
+    P = ll.Tile("P", m=128, k=96, bits=16)
+    reader = ll.umma_a(ll.SmemDescriptor(0, 0, 1536, 0), P, starts_bytes=[32 * i for i in range(6)])
+    asked = written_anyhow(P, ll.tcgen05_ld("32x32b.x32").over(P), reader)
+    freed = free_storage([asked])
+    pasted = module_of(free_report(freed), tmp_path)
+    (served,) = freed.served[0].handoffs
+    assert freed.served[0].name == "k contiguous, swizzle 64 B"
+    for form in ("copy", "coordinate"):
+        wrong, _ = misplaced(served, served.writer.storage, getattr(pasted, f"store_P_by_{form}"))
+        assert wrong == 0
+    assert callable(pasted.sP_operand)
 
 
 # -- handoffs of a user's own -----------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import layoutlab as ll
-from layoutlab.catalogue import named
+from layoutlab.catalogue import CATALOGUE, named
 from layoutlab.cli import main
 from layoutlab.draw import Choice, draw, picture_of, rendered
 from layoutlab.draw.palette import PALETTES
@@ -313,7 +313,7 @@ def test_tma_writes_boxes() -> None:
     assert heavy.row_axis.heavy[:3] == heavy.col_axis.heavy[:3] == (0, 8, 16)
 
 
-@pytest.mark.parametrize("name", ["sP", "tP", "sQ", "sK", "sV", "oRescale", "epilogue"])
+@pytest.mark.parametrize("name", CATALOGUE)
 def test_every_handoff_of_the_catalogue_is_drawn(name: str) -> None:
     picture = picture_of(named(name)())
     assert [panel.name for panel in picture.panels] == ["tile", "memory", "reader"]

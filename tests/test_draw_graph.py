@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -13,8 +14,8 @@ from layoutlab.catalogue import named
 from layoutlab.cli import main
 from layoutlab.draw import graph
 from layoutlab.draw.graph import graph_of, pure_program, render
-from layoutlab.draw.journey import journey, journey_graph, journey_text
-from layoutlab.kernels.attention_config import AttentionConfig
+from layoutlab.draw.journey import journey, journey_graph, journey_text, stops_of
+from layoutlab.kernels.attention_config import AttentionConfig, Fault
 from layoutlab.kernels.attention_handoffs import attention_handoffs
 from layoutlab.kernels.attention_way import attention_way
 
@@ -258,6 +259,26 @@ def test_settings_of_the_kernel_say_where_an_element_goes(
     element: str, settings: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert said in "\n".join(told(capsys, element, *settings))
+
+
+@pytest.mark.parametrize("fault", [f for f in get_args(Fault) if f not in ("none", "early_release")])
+def test_every_planted_fault_of_places_is_refuted_at_its_handoff(fault: str) -> None:
+    where = {"q": "sQ", "k": "sK", "v": "sV", "o": "epilogue", "p": "tP", "rescale": "oRescale", "epilogue": "epilogue"}
+    name = "store" if fault == "o_heads_first" else where[fault.partition("_")[0]]
+    way = attention_way(("O", (1, 133, 1, 17)), {"fault": fault, "seq": "256", "heads": "2", "batch": "2"})
+    stops = stops_of(way.legs, way.fixed)
+    refuted = [leg.buffer or leg.handoff.writer.storage.name for leg, stop in zip(way.legs, stops, strict=True)
+               if stop.verdict == "refuted"]  # fmt: skip
+    assert refuted == [{"oRescale": "tO", "epilogue": "sO", "store": "gO"}.get(name, name)]
+
+
+def test_a_kernel_that_exchanges_heads_and_rows_writes_elsewhere() -> None:
+    settings = {"fault": "o_heads_first", "seq": "256", "heads": "2", "batch": "2"}
+    way = attention_way(("O", (1, 133, 1, 17)), settings)
+    (place,) = stops_of(way.legs, way.fixed)[-1].places
+    assert place.written == f"gO in global memory, byte {bytes_of((2, 2, 256, 128), (1, 1, 133, 17))}"
+    assert place.read == f"O[1,133,1,17] in global memory, byte {bytes_of((2, 256, 2, 128), (1, 133, 1, 17))}"
+    assert not place.right
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from layoutlab import (
     SmemDescriptor,
     Sym,
     Tile,
+    declared,
     handoff,
     prove,
     smem,
@@ -62,6 +63,7 @@ PROVED: list[tuple[str, dict[str, str]]] = [
     ("rs_reuse", {}),
     ("rs_reuse", {"instruction": "mma.sync"}),
     ("ldsm", {"operand": "B_trans"}),
+    ("store", {}),
 ]
 
 REFUTED: list[tuple[str, dict[str, str], str, str]] = [
@@ -364,6 +366,69 @@ def test_a_proof_that_is_not_sound_would_be_seen() -> None:
     settings = {"kv": 264, "head_dim": 64, "slot": 0, "base": 0}
     assert wide.covers(**settings) and not theorem.covers(**settings)
     assert not verify(made(theorem, settings)).proved
+
+
+# -- handoffs at random -----------------------------------------------------------------------------------------------
+
+
+def random_handoff(rng: random.Random) -> Any:
+    """A function of k and base whose storage, owner and reader are drawn: many are wrong for some sizes, or for all."""
+    unit, bits, rows = rng.choice([8, 16, 24, 32, 48, 64]), rng.choice([8, 16, 32]), rng.choice([32, 64, 128])
+    swizzle = rng.choice(["", "S<3,4,3> o 0 o ", "S<2,4,3> o 0 o ", "S<1,4,3> o 0 o "])
+    reads = rng.choice([swizzle, swizzle, swizzle, ""])
+    align, moved = rng.choice([16, 128, 512, 1024]), rng.choice([0, 0, 0, 8, 64])
+    how, order, wide = (
+        rng.choice(["addresses", "addresses", "offsets"]),
+        rng.choice("rcs"),
+        rng.choice([bits, bits, 128]),
+    )
+    places = ["rows", "atoms", "columns", "blocks", "rows of 8"]
+    writes = rng.choice(places)
+    reading = rng.choice([writes, writes, rng.choice(places)])
+
+    def layout(which: str, k: int) -> str:
+        return {
+            "rows": f"({rows},{k}):({k},1)",
+            "atoms": f"(({rows // 8},8),({unit},{k // unit})):(({8 * unit},{unit}),(1,{rows * unit}))",
+            "columns": f"({rows},{k}):(1,{rows})",
+            "blocks": f"({rows},({unit},{k // unit})):({unit},(1,{rows * unit}))",
+            "rows of 8": f"((8,{rows // 8}),{k}):(({k},{8 * k}),1)",
+        }[which]
+
+    def drawn(
+        k: Annotated[int, MultipleOf(unit)] = unit, base: Annotated[int, MultipleOf(align, least=0)] = 0
+    ) -> Handoff:
+        T = Tile("T", m=rows, k=k, bits=bits)
+        owner = {
+            "r": f"({rows},{k}):(1@0,1@1)",
+            "c": f"((8,{rows // 8}),({unit},{k // unit})):((1@0,8@0),(1@1,{unit}@1))",
+            "s": f"(({rows},2),({unit // 2},{k // unit})):((1@0,{unit // 2}@1),(1@1,{unit}@1))",
+        }[order]
+        place = {"over": T, "align_bytes": 1024}
+        storage = smem(swizzle + layout(writes, k), base_bytes=base, swizzles=how, **place)
+        reader = declared(reads + layout(reading, k), T, base_bytes=base + moved, align_bytes=1024)
+        return Handoff(T, writer=store(owner, storage, bits=wide), reader=reader)
+
+    drawn.__annotations__ = {"k": Annotated[int, MultipleOf(unit)], "base": Annotated[int, MultipleOf(align, least=0)]}
+    return handoff(drawn)
+
+
+@pytest.mark.parametrize(
+    ("seed", "count", "least"), [(1, 40, 10), pytest.param(2, 400, 100, marks=pytest.mark.slow)], ids=str
+)
+def test_what_is_proved_of_random_handoffs_is_so(seed: int, count: int, least: int) -> None:
+    rng, proved, refuted, tested = random.Random(seed), 0, 0, 0
+    for _ in range(count):
+        function = random_handoff(rng)
+        for case in prove(function).cases:
+            proved, refuted = proved + (case.verdict == "proved"), refuted + (case.verdict == "refuted")
+            for numbers in case.family.instances(4) if case.verdict == "proved" else ():
+                settings = case.family.settings(numbers)
+                if not case.covers(settings) or (h := function(**settings)).tile.size > 1 << 14:
+                    continue
+                assert verify(h).proved and misplaced(h) == 0, settings
+                tested += 1
+    assert proved >= least and refuted >= least and tested >= 3 * least
 
 
 # -- families ---------------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ examples:
   layoutlab draw sP -o sP.gv                                          the handoff's graph, and sP.svg rendered from it
   layoutlab draw attention -o attention.gv                            a whole kernel's
   layoutlab draw attention --element 'O[5,17]'                        one element's way through a kernel
+  layoutlab draw attention --element 'O[0,133,2,17]' --set seq=300 --set heads=4 --set causal=true
 
 WHAT is a handoff's name, FILE.py[:NAME], a kernel (attention), an instruction, an expression, or - for stdin.
 exit status: 0; 2 where WHAT cannot be drawn or the file not written

@@ -49,7 +49,9 @@ def add(subparsers: _SubParsersAction[ArgumentParser]) -> None:
         help="prove that each element lands where it is read, or name the first that does not",
         description="Proves the claims about a handoff: covered, placed, exclusive, inside, legal. "
         "Alone, lists the names and their settings.",
-        epilog="Exit status: 0 proved, 1 refuted, 2 usage error, 3 undecided or unsupported.",
+        epilog="Exit status: 0 proved, 1 refuted, 2 usage error, 3 undecided or unsupported. A setting that is a "
+        "multiple, as `layoutlab verify` lists them, is a symbol for --for-all unless --set gives it a number; "
+        "--set kv=128* narrows it to the multiples of 128.",
     )
     parser.add_argument(
         "target", nargs="?", metavar="NAME|FILE.py[:NAME]", help="a named handoff, or a file of your own"
@@ -134,6 +136,8 @@ def listing() -> str:
     for name, function in CATALOGUE.items():
         lines.append(f"{name}   {function.doc.splitlines()[0]}")
         lines += [f"    {setting}" for setting in function.settings.entries]
+        symbols = [f"{e.name}={e.multiple}" for e in function.general.settings.entries if e.multiple]
+        lines += [f"    --for-all: {', '.join(symbols)}"] if symbols else []
     return "\n".join([*lines, "", "layoutlab verify NAME --set KEY=VALUE, or layoutlab verify FILE.py[:NAME]"])
 
 

@@ -76,6 +76,7 @@ def capture(compiled: Any, *args: Any, **kwargs: Any) -> Captured:
     The arguments are those that calling `compiled` would take; their memory is neither read nor written here. Raises
     `LayoutError` when the PTX was not kept or when the host code reports an error.
     """
+    ptx_of(compiled)  # what is missing is said before anything is packed
     # The second part owns the memory that the packed pointers lead to: it must live until the call has returned.
     packed, owners = compiled.generate_execution_args(*args, **kwargs)
     captured = capture_packed(compiled, packed)

@@ -237,7 +237,9 @@ def _tensor(where: Tensor | str, coordinate: Mapping[str, int]) -> str:
 def _told(leg: Leg, location: Location, coordinate: Mapping[str, int]) -> str:
     """The location in its buffer, and in shared memory the bank."""
     if location.space == "gmem":
-        name = leg.target.named(coordinate) if isinstance(leg.target, Tensor) else leg.name
+        there, name = leg.target, leg.name
+        if isinstance(there, Tensor) and location.outputs["bit"] == 8 * there.byte(there.index(coordinate)):
+            name = there.named(coordinate)
         return f"{name} in global memory, {location}"
     bank = f", bank {location.outputs['bit'] // 32 % 32}" if location.space == "smem" else ""
     name = f"{leg.name} " if location.space == "smem" else ""

@@ -26,7 +26,7 @@ from layoutlab.errors import LayoutError
 from layoutlab.handoff.places import Modes, Places, split_at, strided_places
 from layoutlab.handoff.reader import Reader
 from layoutlab.handoff.rule import Rule
-from layoutlab.handoff.starts import Starts
+from layoutlab.handoff.starts import Starts, count_of, starts_of
 from layoutlab.handoff.storage import Gmem, Smem
 from layoutlab.handoff.tile import Tile
 from layoutlab.handoff.writer import Owner, Writer
@@ -219,7 +219,7 @@ def _boxes(
     storage: Smem | Tile,
     box: Mapping[str, int],
     swizzle: SwizzleMode,
-    starts_bytes: Sequence[int] | None,
+    starts_bytes: Sequence[int] | Layout | None,
     tensor: Mapping[str, int] | None,
 ) -> Boxes:
     tile = storage if isinstance(storage, Tile) else storage.tile
@@ -239,9 +239,10 @@ def _boxes(
             origin = storage.base_bytes + storage.offset * tile.bits // 8
             return Boxes(tile, dict(box), swizzle, _starts_of_symbols(storage, made), dict(tensor or {}), origin)
         starts_bytes = _starts(storage, made)
-    if len(starts_bytes) != count:
-        raise LayoutError(f"{tile} in boxes of {dict(box)} has {count} of them; {len(starts_bytes)} starts were given")
-    return Boxes(tile, dict(box), swizzle, tuple(starts_bytes), dict(tensor or {}))
+    starts = starts_of(starts_bytes)
+    if (given := count_of(starts)) != count:
+        raise LayoutError(f"{tile} in boxes of {dict(box)} has {count} of them; {given} starts were given")
+    return Boxes(tile, dict(box), swizzle, starts, dict(tensor or {}))
 
 
 def _count(tile: Tile, box: Mapping[str, int]) -> int:
@@ -320,12 +321,14 @@ def tma_write(storage: Gmem, *, box: Mapping[str, int]) -> Writer:
     shared memory is `tma_store`'s. Raises LayoutError for a tensor whose strides no tensor map holds.
     """
     tile = storage.tile
-    _boxes(tile, box, 0, None if set(box) != set(tile.extents) else [0] * _count(tile, box), None)  # refuses others
+    _boxes(
+        tile, box, 0, None if set(box) != set(tile.extents) else Layout(_count(tile, box), 0), None
+    )  # refuses others
     # Boxes that go on past the tile write what lies inside: counted in parts that divide both.
     inside = {axis: e if tile.extents[axis] % e == 0 else gcd(e, tile.extents[axis]) for axis, e in box.items()}
     inside = {axis: tile.extents[axis] if box[axis] > tile.extents[axis] else e for axis, e in inside.items()}
-    boxes = _boxes(tile, inside, 0, [0] * _count(tile, inside), None)
-    modes = {axis: [m for m in mode if m[0] > 1] for axis, mode in storage.modes.items()}
+    boxes = _boxes(tile, inside, 0, Layout(_count(tile, inside), 0), None)
+    modes = {axis: [m for m in mode if m[0] != 1] for axis, mode in storage.modes.items()}
     if any(len(mode) > 1 for mode in modes.values()):
         raise LayoutError(f"{storage.layout}: a tensor map has one stride for each dimension")
     places = boxes.owner()
@@ -343,7 +346,7 @@ def tma_write(storage: Gmem, *, box: Mapping[str, int]) -> Writer:
         ),
     ]
     part = "box" if all(e in (box[a], tile.extents[a]) for a, e in inside.items()) else "part of a box"
-    who = f"{part} {{t}} element {{v}}" if prod(boxes.counts.values()) > 1 else "box element {v}"
+    who = f"{part} {{t}} element {{v}}" if prod(boxes.counts.values()) != 1 else "box element {v}"
     owner = Owner(tile, places, boxes.owner_layout(), "modelled: TMA boxes", "", rules=lambda: rules, who=who)
     route = f"boxes of {' x '.join(f'{axis} {extent}' for axis, extent in box.items())}"
     code = f"ll.tma_write({storage.name}, box={dict(box)})"

@@ -14,7 +14,7 @@ from layoutlab.digits import Map
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.places import Places
 from layoutlab.handoff.rule import Rule
-from layoutlab.handoff.starts import Starts, starts_of
+from layoutlab.handoff.starts import Starts, count_of, starts_of
 from layoutlab.handoff.storage import Smem, smem
 from layoutlab.handoff.tile import Tile
 from layoutlab.handoff.verdict import Location
@@ -155,10 +155,6 @@ def wgmma_a(
     )
 
 
-def _count(starts: Starts) -> int:
-    return starts.size() if isinstance(starts, Layout) else len(starts)  # type: ignore[return-value]
-
-
 def _by_descriptor(
     what: str, desc: SmemDescriptor, tile: Tile, starts: Starts, major: Major, row_starts: Starts = (0,)
 ) -> Reader:
@@ -176,15 +172,15 @@ def _by_descriptor(
     listing = () if isinstance(starts, Layout) else starts
     if any(isinstance(s, bool) or not isinstance(s, int) or abs(s) >= 1 << 40 for s in listing):
         raise LayoutError(f"starts_bytes are numbers of bytes of shared memory, not {listed(starts)}")
-    if ks % step or _count(starts) != ks // step:
+    if ks % step or count_of(starts) != ks // step:
         needed = f"{ks / step:g}" if isinstance(ks, int) else f"{ks}/{step}"
         raise LayoutError(
             f"operand {what} of {tile}: an instruction takes {K_BYTES} bytes of K, {step} elements, so {ks} of them "
-            f"need {needed} starts; {_count(starts)} were given"
+            f"need {needed} starts; {count_of(starts)} were given"
         )
-    if rows % _count(row_starts):
-        raise LayoutError(f"operand {what} of {tile}: {_count(row_starts)} instructions do not share out {rows} rows")
-    each = rows // _count(row_starts)
+    if rows % count_of(row_starts):
+        raise LayoutError(f"operand {what} of {tile}: {count_of(row_starts)} instructions do not share out {rows} rows")
+    each = rows // count_of(row_starts)
     address = Places(
         tile.extents,
         ("bit",),
@@ -197,7 +193,7 @@ def _by_descriptor(
     offset = f", base offset {desc.base_offset}" if desc.base_offset else ""
     below = f", for each {each} rows: + {listed(row_starts)} bytes" if row_starts != (0,) else ""
     text = (
-        f"{_count(starts)} descriptors: start {desc.start} + {listed(starts)} bytes{below}, lbo {desc.lbo}, "
+        f"{count_of(starts)} descriptors: start {desc.start} + {listed(starts)} bytes{below}, lbo {desc.lbo}, "
         f"sbo {desc.sbo}, swizzle {desc.swizzle} B{offset}"
     )
     source = f"modelled: tcgen05.mma operand {what}, {major}-major"

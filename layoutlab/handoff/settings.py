@@ -47,9 +47,10 @@ class MultipleOf:
         return self.unit if self.least is None else self.least
 
     def __str__(self) -> str:
-        return f"a multiple of {self.unit}" + (
-            "" if self.first == self.unit else ", or 0" if self.first == 0 else f", at least {self.first}"
-        )
+        if self.unit == 1:
+            return f"any number from {self.first} on"
+        other = "" if self.first == self.unit else ", or 0" if self.first == 0 else f", at least {self.first}"
+        return f"a multiple of {self.unit}{other}"
 
 
 @dataclass(frozen=True)

@@ -25,3 +25,12 @@ def starts_of(given: Sequence[int] | Layout | str) -> Starts:
         raise LayoutError(f"starts_bytes: {layout} is no layout of known integer strides")
     size = layout.size()
     return tuple(layout(i) for i in range(size)) if isinstance(size, int) and not layout.symbolic() else layout
+
+
+def count_of(starts: Starts) -> int:
+    """How many starts there are.
+
+    >>> count_of((0, 32, 64))
+    3
+    """
+    return starts.size() if isinstance(starts, Layout) else len(starts)  # type: ignore[return-value]

@@ -59,7 +59,7 @@ def run_in_processes(
         ]
         report = Report(function.name, geometry.grid, geometry.block)
         findings, done = Findings(), 0
-        for part, (start, stop) in zip(Parallel(jobs, return_as="generator")(calls), bounds, strict=True):
+        for part, (start, stop) in zip(_parallel(Parallel, jobs)(calls), bounds, strict=True):
             report.instructions += part.instructions
             findings.extend(part.warnings)
             done += stop - start
@@ -68,6 +68,14 @@ def run_in_processes(
         _read_images(memory, images)
     report.warnings, report.seconds = findings.all(), time.perf_counter() - started
     return report
+
+
+def _parallel(maker: Any, jobs: int) -> Any:
+    """Results as they come, or all at the end where the backend cannot give them one by one."""
+    try:
+        return maker(jobs, return_as="generator")
+    except ValueError:
+        return maker(jobs)
 
 
 def _write_images(memory: GlobalMemory, folder: Path) -> list[Image]:

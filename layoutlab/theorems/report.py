@@ -52,7 +52,8 @@ def last_line(theorem: Theorem) -> str:
     proved = [case for case in theorem.cases if case.verdict == "proved"]
     where = " or ".join(f"({needs(case.family)})" if len(proved) > 1 else needs(case.family) for case in proved)
     if theorem.verdict == "proved":
-        return f"proved in {took}: every element lands where it is read, for all {where}, under the conditions above"
+        under = ", under the conditions above" if any(case.conditions for case in proved) else ""
+        return f"proved in {took}: every element lands where it is read, for all {where}{under}"
     some = f"; proved where {where}" if proved else ""
     named = " or ".join(f"({needs(case.family)})" for case in theorem.cases if case.verdict == theorem.verdict)
     return f"{theorem.verdict} in {took} where {named}{some}"
