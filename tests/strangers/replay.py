@@ -5,7 +5,7 @@
     python tests/strangers/replay.py sm_100a [--only WORD] [--schedule lazy] [--record]
     python tests/strangers/replay.py sm_90a --record
 
-`--record` puts the results into tests/data/strangers.json, against which the README is checked; `--check` says which
+`--record` puts the results into tests/data/strangers_replayed.json, against which the README is checked; `--check` says which
 results are no longer those.
 """
 
@@ -26,7 +26,7 @@ import flash_attention
 import quack_replay
 import stand_in
 
-RECORD = Path(__file__).parent.parent / "data" / "strangers.json"
+RECORD = Path(__file__).parent.parent / "data" / "strangers_replayed.json"
 PACKAGES = ("flash-attn-4", "quack-kernels", "nvidia-cutlass-dsl", "torch", "numpy")
 
 
