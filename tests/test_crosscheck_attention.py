@@ -145,6 +145,7 @@ def test_a_run_that_stops_disagrees() -> None:
         ("sQ", {"tma_swizzle": "32"}, "tma_swizzle=matching or none, not 32"),
         ("sQ", {"tma_swizzle": "none", "k_step": "always_32_bytes"}, "one fault at a time"),
         ("sK", {"head_dim": 256}, "kv=64, not 128: --set kv=64"),
+        ("sQ", {"major": "MN"}, "major=K, not MN"),
         ("sV", {"read_major": "K"}, "read_major=MN, not K"),
         ("oRescale", {"column": 128}, "column=256, not 128"),
         ("oRescale", {"store": "32x32b.x8"}, "by 32x32b.x32, or by its fault 16x64b.x16, not 32x32b.x8"),

@@ -278,3 +278,48 @@ ROW, COLUMN, SLICE = "(64,64):(64,1)", "(64,64):(1,64)", "(64,32):(64,1)"
 )  # fmt: skip
 def test_who_belongs_to_whom(accesses, verdicts: list[str]) -> None:  # type: ignore[no-untyped-def]
     assert [row.verdict for row in judge(Trace("t", list(accesses)))] == verdicts
+
+
+LOAD = {"registers": "((32,4),(32,1)):((128,1),(4,0))", "tiler": "((128,32):(32,1), 1:0, 1:0)"}
+STORE = {"registers": "((32,4),(32,1)):((4,1),(128,0))", "tiler": "((4,32):(32,1), 32:1)"}
+S, P, NARROW_S = "f32 ((128,128),1,1):((65536,1),0,0)", "f32 (128,64):(65536,1)", "f32 (128,32):(65536,1)"
+OPERAND, SPREAD = "bf16 ((128,16),1,(4,2)):((131072,1),0,(16,64))", "f32 (128,64):(65536,2)"
+
+
+def tm(kind: str, tensor: str, column: int, atom: str = "", why: str = "", **texts: str):  # type: ignore[no-untyped-def]
+    """An access to Tensor Memory as a recording holds it: an accumulator, a load, a store, operand A."""
+    from layoutlab.tracing import Access
+
+    role, call = {"D": ("writes", "gemm"), "A": ("reads", "gemm"), "ld": ("reads", "partition_S"),
+                  "st": ("writes", "partition_D")}[kind]  # fmt: skip
+    text = "tensor<ptr<{}, tmem, align<16>> o {}>".format(*tensor.split(" ", 1))
+    shape, _, repeat = atom.partition(".x")
+    op = f"tcgen05 {kind.title()}{shape} Copy Operation\n  number of repetitions = {repeat}"
+    return Access(
+        role=role, kind=f"mma {kind}" if kind in "AD" else "copy", call=call, space="tmem", tensor=text,
+        tensor_name="t", by_name="c", result="", root=0, root_text="", offset_bits=32 * column, via=(), why=why,
+        view=text, texts={"op": op, **(LOAD if kind == "ld" else STORE if kind == "st" else {}), **texts},
+        function="f", place="f.py:1",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("accesses", "verdict", "said"),
+    [
+        ([tm("D", S, 0), tm("ld", S, 0, "32x32b.x32")], "proved", "tcgen05.mma's accumulator"),
+        # a load of some of its columns, and one that takes others too
+        ([tm("D", S, 0), tm("ld", NARROW_S, 64, "32x32b.x32", **STORE)], "proved", ""),
+        ([tm("D", S, 0), tm("ld", NARROW_S, 112, "32x32b.x32", **STORE)], "unsupported", "nothing that was seen"),
+        # the copy's registers are another atom's
+        ([tm("D", S, 0), tm("ld", S, 0, "16x256b.x8")], "refuted", "placed: D of (m=0, n=1)"),
+        ([tm("st", NARROW_S, 64, "32x32b.x32"), tm("ld", NARROW_S, 64, "32x32b.x32", **STORE)], "proved", ""),
+        ([tm("st", NARROW_S, 64, "32x32b.x32"), tm("ld", NARROW_S, 64, "16x256b.x4", **STORE)], "refuted", ""),
+        ([tm("st", P, 32, "32x32b.x32"), tm("A", OPERAND, 32)], "proved", "operand A"),
+        ([tm("st", P, 32, "32x32b.x32"), tm("A", OPERAND, 48)], "refuted", "an offset"),
+        ([tm("st", P, 32, "32x32b.x32"), tm("A", OPERAND, 48, why="at run time")], "unsupported", "an offset"),
+        ([tm("st", SPREAD, 32, "32x32b.x32"), tm("A", OPERAND, 32)], "unsupported", "do not lie side by side"),
+    ],
+)  # fmt: skip
+def test_tensor_memory_is_judged(accesses, verdict: str, said: str) -> None:  # type: ignore[no-untyped-def]
+    rows = judge(Trace("t", list(accesses)))
+    assert {row.verdict for row in rows} == {verdict} and said in rows[0].why

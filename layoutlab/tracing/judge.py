@@ -68,7 +68,9 @@ _Key = tuple[Any, ...]
 
 
 def _key(a: Access) -> _Key:
-    return (a.role, a.kind, a.space, a.tensor, a.root, a.offset_bits, a.why, a.texts.get("tv"), a.texts.get("tiler"))
+    sliced = a.sliced_bits if (a.kind, a.space) == ("copy", "smem") else 0
+    texts = a.texts.get("tv"), a.texts.get("tiler")
+    return (a.role, a.kind, a.space, a.tensor, a.root, a.offset_bits, sliced, a.why, *texts)
 
 
 def _brought(trace: Trace) -> dict[_Key, list[Access]]:
@@ -262,10 +264,7 @@ def _buffer_name(accesses: Iterable[Access]) -> str:
 def _pair(w: Access, r: Access, mine: list[Side], theirs: list[Side], trace: Trace) -> Row | None:
     """The row of a writer and a reader; None where they have nothing to do with each other."""
     if w.space == "tmem":
-        try:
-            return _in_tensor_memory(w, r, mine, theirs)
-        except LayoutError as error:
-            return Row(_buffer_name([w, r]), w.who, r.who, "unsupported", str(error), places=(w.place, r.place))
+        return _in_tensor_memory(w, r, mine, theirs)
     fitting = [
         (a, b)
         for a, b in product(mine, theirs)

@@ -34,6 +34,7 @@ from layoutlab.tracing.record import Trace
 Array = NDArray[Any]
 WARP = 32
 LANE_BYTES = 2048  # of Tensor Memory
+MISSING_WAIT = "started work is done late: a wait is missing"
 _MOST_STORES = 512  # of one writer, whose wavefronts are counted
 
 
@@ -67,9 +68,10 @@ def rows_of(ran: Ran, trace: Trace, traced: Iterable[Row]) -> list[Row]:
     for (reader, space), all_taken in early.readers.items():
         fault = _timing(early, late, reader, space)
         lost = _never_written(early, late, reader, space, lines)
-        if lost:
+        if lost and not lost.endswith(MISSING_WAIT):
             name = named.shown(space, all_taken)
             rows.append(Row(name, "-", str(reader), "refuted", f"covered: {lost}", places=(reader.where,)))
+        fault = fault or (lost if lost.endswith(MISSING_WAIT) else "")
         for taken in named.apart(space, all_taken):
             for pair in _pairs(early, reader, space, taken):
                 common = {"buffer": named.shown(space, taken), "writer": str(pair.writer), "reader": str(reader),
@@ -105,7 +107,7 @@ def _never_written(early: Observed, late: Observed, reader: Site, space: str, li
     `lines` are the PTX lines of which the machine says so too: a TMA box may leave its tensor, and some writes
     (tcgen05.alloc's) are nobody's.
     """
-    for run, when in ((early, ""), (late, " if started work is done late: a wait is missing")):
+    for run, when in ((early, ""), (late, f" if {MISSING_WAIT}")):
         for t in run.readers.get((reader, space), []):
             fresh = t.writers[..., 0] == 0
             if not fresh.any() or t.line not in lines:
@@ -127,9 +129,7 @@ def _timing(early: Observed, late: Observed, reader: Site, space: str) -> str:
     if mine is None or theirs is None:
         return "only one of the runs came to it"
     if len(mine[0]) != len(theirs[0]):  # lanes that store one box alike count once if it is done at once
-        if _as_set(mine) == _as_set(theirs):
-            return ""
-        return f"{reader} reads other things if started work is done late: a wait is missing before it"
+        return "" if _as_set(mine) == _as_set(theirs) else f"it reads other things if {MISSING_WAIT}"
     different = mine[0] != theirs[0]
     different &= (mine[0] != 0) & (theirs[0] != 0)  # what nobody wrote is told of by itself
     if not different.any():

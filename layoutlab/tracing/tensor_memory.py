@@ -98,10 +98,8 @@ def _cut(a: Side, b: Side) -> Side | None:
             return None
         return replace(a, tile=b.tile, start_bits=b.start_bits)
     mine, theirs = _columns(a), _columns(b)
-    if not (mine.start <= theirs.start and theirs.stop <= mine.stop):
+    if not (mine.start <= theirs.start and theirs.stop <= mine.stop) or a.extents[0] not in (64, 128) or not _plain(a):
         return None
-    if not _plain(a):
-        raise Unsupported(f"the accumulator {a.access.tensor} has another layout than tcgen05.mma writes")
     return replace(a, tile=Layout(b.extents, (LANE_BITS // WORD_BITS, 1)), start_bits=b.start_bits)
 
 

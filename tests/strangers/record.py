@@ -66,7 +66,45 @@ class Edit:
     buffer: str
 
 
-EDITS: list[Edit] = []
+_FORWARD100 = Case("flash-attn-4 forward, head dim 128", "sm_100a", f"{FLASH}:forward", ("head_dim=128",))
+_FORWARD90 = Case("flash-attn-4 forward, head dim 128", "sm_90a", f"{FLASH}:forward", ("head_dim=128",))
+_FORWARD80 = Case("flash-attn-4 forward, head dim 64", "sm_80", f"{FLASH}:forward", ("head_dim=64",))
+_GEMM100 = Case("quack gemm", "sm_100a", f"{QUACK}:gemm")
+_GEMM90 = Case("quack gemm", "sm_90a", f"{QUACK}:gemm")
+EDITS = [
+    Edit("operand A of quack's GEMM, another swizzle", "quack/gemm_sm100.py",
+         "sA_mma = storage.sA.get_tensor(a_smem_layout.outer, swizzle=a_smem_layout.inner)",
+         "sA_mma = storage.sA.get_tensor(a_smem_layout.outer, swizzle=cute.make_swizzle(2, 4, 3))", _GEMM100, "sA_mma"),
+    Edit("operand B of quack's GEMM, 128 bytes further", "quack/sm90_utils.py",
+         "tCrB = thr_mma.make_fragment_B(thr_mma.partition_B(sB))",
+         "tCrB = thr_mma.make_fragment_B(thr_mma.partition_B(cute.make_tensor(sB.iterator + 64, sB.layout)))",
+         _GEMM90, "sB"),
+    Edit("D of quack's GEMM, another swizzle", "quack/gemm_sm100.py",
+         "sD = storage.sD.get_tensor(epi_smem_layout.outer, swizzle=epi_smem_layout.inner)",
+         "sD = storage.sD.get_tensor(epi_smem_layout.outer, swizzle=cute.make_swizzle(1, 4, 3))", _GEMM100, "sD"),
+    Edit("K of the SM100 attention, 128 bytes further", "flash_attn/cute/flash_fwd_sm100.py",
+         "tSrK = tiled_mma_qk.make_fragment_B(sK)",
+         "tSrK = tiled_mma_qk.make_fragment_B(cute.make_tensor(sK.iterator + 64, sK.layout))", _FORWARD100, "sK"),
+    Edit("Q of the SM100 attention, a narrower tile", "flash_attn/cute/flash_fwd_sm100.py",
+         "tSrQ = tiled_mma_qk.make_fragment_A(sQ)",
+         "tSrQ = tiled_mma_qk.make_fragment_A(cute.make_tensor(sQ.iterator, cute.make_layout(sQ.shape, "
+         "stride=((32, 1), 0, (16, 4096), 8192))))", _FORWARD100, "sQ"),
+    Edit("Q of the SM90 attention, another swizzle", "flash_attn/cute/flash_fwd_sm90.py",
+         "sQ = storage.sQ.get_tensor(sQ_layout.outer, swizzle=sQ_layout.inner)",
+         "sQ = storage.sQ.get_tensor(sQ_layout.outer, swizzle=cute.make_swizzle(2, 4, 3))", _FORWARD90, "sQ"),
+    Edit("K of the SM80 attention, read 16 bytes further", "flash_attn/cute/flash_fwd.py",
+         "tSsK = smem_thr_copy_K.partition_S(sK)",
+         "tSsK = smem_thr_copy_K.partition_S(cute.make_tensor(sK.iterator + 8, sK.layout))", _FORWARD80, "sK"),
+    Edit("the SM100 attention's load of S, an atom of 16 lanes", "flash_attn/cute/flash_fwd_sm100.py",
+         """            else tcgen05.copy.Ld32x32bOp(tcgen05.copy.Repetition(32))
+        )
+        tmem_load_atom = cute.make_copy_atom(tmem_load_op, self.qk_acc_dtype)
+        thr_tmem_load = tcgen05.make_tmem_copy(tmem_load_atom, tSAcc).get_slice(tidx)""",
+         """            else tcgen05.copy.Ld16x256bOp(tcgen05.copy.Repetition(8))
+        )
+        tmem_load_atom = cute.make_copy_atom(tmem_load_op, self.qk_acc_dtype)
+        thr_tmem_load = tcgen05.make_tmem_copy(tmem_load_atom, tSAcc).get_slice(tidx)""", _FORWARD100, "tStS"),
+]  # fmt: skip
 
 
 def traced(arguments: list[str], first_on_path: str = "") -> dict[str, Any]:
