@@ -232,6 +232,16 @@ def test_a_wrong_p_offset_is_seen(fault):
     assert outcome.errors.lse_error < 1e-3  # the fault is in P's hand-over alone
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", get_args(get_type_hints(AttentionConfig)["fault"])[1:])
+def test_every_planted_fault_is_seen_in_the_result(fault):
+    """Two heads and two Q tiles of each for one CTA, and keys that make the maxima grow."""
+    q, k, v = random_inputs(1, 150, 300, 2, 2, 128)
+    k *= np.linspace(0.5, 2.0, 300, dtype=np.float32)[:, None, None]
+    assert run_attention(AttentionConfig(), q, k, v, ctas=1).good
+    assert not run_attention(AttentionConfig(fault=fault), q, k, v, ctas=1).good
+
+
 @pytest.mark.parametrize("schedule", ["eager", "lazy", "random"])
 def test_an_early_release_is_seen(schedule):
     inputs = random_inputs(1, 256, 128, 1, 1, 128)

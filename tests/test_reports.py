@@ -153,7 +153,7 @@ def test_a_handoff_that_is_not_traced_says_so(capsys: pytest.CaptureFixture[str]
     )
     for target, line in (
         ("tP", "trace: none: verify traces no kernel that hands tP over; layoutlab crosscheck tP hears its kernel's"),
-        ("sQ", "trace: none: no kernel is known that hands sQ over"),
+        ("ldsm", "trace: none: no kernel is known that hands ldsm over"),
         (str(file), "trace: none: no kernel is known that hands mine over"),
     ):
         assert main(["verify", target]) == 0 and line in capsys.readouterr().out.splitlines()[-1]

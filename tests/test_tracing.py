@@ -185,6 +185,16 @@ def test_tracing_changes_nothing_and_probes_are_kept(tmp_path: Path) -> None:
     assert done.stdout.endswith("the same\n"), done.stderr[-2000:]
 
 
+def test_as_a_module(tmp_path: Path) -> None:
+    """`python -m layoutlab.trace --options -- script.py arguments`, and a script that compiles nothing."""
+    script = tmp_path / "prints.py"
+    script.write_text("import sys\nprint('given', sys.argv[1:])\n")
+    words = ["-m", "layoutlab.trace", "--allow", "unsupported", "--", str(script), "--seqlen", "3"]
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True)
+    assert done.returncode == 3 and "0 proved, 0 refuted" in done.stdout
+    assert "given ['--seqlen', '3']" in done.stderr  # standard output is for the answer
+
+
 def test_a_probe_without_a_trace_does_nothing() -> None:
     probe("sP", "(4,2):(1,4)")
 

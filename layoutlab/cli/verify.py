@@ -121,7 +121,7 @@ def untraced(h: Handoff) -> str:
     """Why no trace is part of the verdict, and who else can be asked.
 
     >>> untraced(CATALOGUE["tP"]())
-    "none: verify traces no kernel that hands tP over; layoutlab crosscheck tP hears its kernel's replay"
+    "none: verify traces no kernel that hands tP over; layoutlab crosscheck tP hears its kernel's replay and device"
     """
     from layoutlab.crosscheck.core import PROVIDERS
 

@@ -41,7 +41,9 @@ def _sets(verdict: Verdict) -> list[str]:
         return []
     from layoutlab.handoff.sets import spoken
 
-    return [f"of this handoff's settings: {spoken(verdict.sets)}"]
+    said = any(line.startswith(("what would be right", "any of these")) for line in verdict.explanation)
+    which = "of this handoff's settings" if said else "what would be right"
+    return [f"{which}: {spoken(verdict.sets)}"]
 
 
 def remarks(verdict: Verdict) -> list[str]:
