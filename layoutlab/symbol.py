@@ -253,19 +253,19 @@ def known_equal(a: int | Sym, b: int | Sym) -> bool:
 
 
 class Span(NamedTuple):
-    """The numbers from `start` up to `stop`, where one of them is a symbol."""
+    """The numbers from `start` up to `stop`, where one of them is a symbol or there are none of them."""
 
     start: int | Sym
     stop: int | Sym
 
 
 def span(start: int | Sym, stop: int | Sym) -> range | Span:
-    """range(start, stop), of symbols too.
+    """range(start, stop), of symbols too; as a buffer it may hold nothing, and does not end before it starts.
 
     >>> span(0, 8), span(0, 8 * Sym("N"))
     (range(0, 8), Span(start=0, stop=8*N))
     """
-    if isinstance(start, int) and isinstance(stop, int):
+    if isinstance(start, int) and isinstance(stop, int) and start < stop:
         return range(start, stop)
     return Span(start, stop)
 

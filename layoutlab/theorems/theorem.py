@@ -216,7 +216,7 @@ def _weakest(conditions: Sequence[Condition]) -> tuple[tuple[Condition, ...], tu
 
 
 def _built(general: HandoffFunction, fixed: Mapping[str, Any], family: Family, assumed: Assumed) -> Handoff:
-    """The handoff of symbols; an error of code that cannot take one is a sentence, and so is one that it passed over."""
+    """The handoff of symbols; an error of code that cannot take one is a sentence, and so is one that it caught."""
     try:
         made = general(**fixed, **family.values())
     except LayoutError:
@@ -259,7 +259,7 @@ def _first_wrong(
 
     What is not legal counts of the first one, or where the conditions are all the `limits` that there are.
     """
-    names = NAMES
+    names: Sequence[str] = NAMES
     for numbers in family.instances(MORE):
         if not tried:
             return None
