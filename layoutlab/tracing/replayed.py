@@ -28,7 +28,7 @@ from layoutlab.ptx.provenance import Store
 from layoutlab.tracing.calls import Ran
 from layoutlab.tracing.judge import Row
 from layoutlab.tracing.observed import Observed, Site, Taken
-from layoutlab.tracing.origin import followed
+from layoutlab.tracing.origin import Block, followed
 from layoutlab.tracing.record import Trace
 
 Array = NDArray[Any]
@@ -198,6 +198,10 @@ def _placed(run: Observed, pair: Pair, traced: Sequence[Row], named: _Named) -> 
         if agreement:
             said = f"traced {row.buffer}: {row.writer} -> {row.reader}, {row.verdict}; {agreement}"
             said += f"; {origin.said}" if origin is not None else ""
+            if row.verdict == "proved" and origin is None:
+                verdict, why = _strange(run, pair, row, named)
+                if verdict:
+                    return verdict, why, row.buffer
             return row.verdict, said + (f": {row.why}" if row.verdict != "proved" else ""), row.buffer
     if origin is not None:
         return "proved", origin.said, ""
@@ -260,6 +264,36 @@ def _agreement(pair: Pair, row: Row, named: _Named) -> str:
         return ""
     by = " by the threads" if model.threads is not None and pair.writer.opcode != "stmatrix" else ""
     return f"in the run {checked} elements were written{by} and read where this says"
+
+
+def _strange(run: Observed, pair: Pair, row: Row, named: _Named) -> tuple[str, str]:
+    """What speaks against the threads' holding what their copy says, by where it comes from: a verdict and why.
+
+    ("", "") where nothing does, where the trail is lost, or the elements are no whole block of rows and columns.
+    """
+    assert row.handoff is not None
+    handoff: Handoff = row.handoff.handoff
+    model = _model_of(handoff)
+    if model is None or pair.space != "shared" or handoff.tile.bits % 8:
+        return "", ""
+    size = handoff.tile.bits // 8
+    blocks: dict[int, Block] = {}
+    for t in pair.taken:
+        if t.read is not None:
+            return "", ""
+        elements = Taken(t.cta, t.location[:, ::size], t.writers[:, ::size], t.line)
+        places = elements.location.ravel()
+        for shift in named.shifts(model, int(places.min()), pair.space):
+            at = np.minimum(np.searchsorted(model.bytes, places - shift), len(model.bytes) - 1)
+            if (model.bytes[at] == places - shift).all():
+                break
+        else:
+            return "", ""
+        block = blocks.setdefault(t.cta, Block(run, handoff.tile.shape))
+        fault = block.add(elements, model.coordinates[:, at], size)
+        if fault[0]:
+            return fault
+    return next((f for f in (block.fault() for block in blocks.values()) if f[0]), ("", ""))
 
 
 _CALLS = {
