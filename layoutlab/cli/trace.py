@@ -20,7 +20,8 @@ the script does with the compiled kernel may fail: that is reported, and what wa
 With --replay, each kernel that the file calls (or else compiles from tensors that have memory) runs in the replay
 machine on the file's own CPU tensors, and the table comes from that run: who wrote each byte that was read, and where
 each operand's elements came from, whatever pointer arithmetic led there. A byte that nobody wrote is refuted, and so
-is a writer that depends on how late started work is done. Keep the problem small: a CPU runs some hundred thousand
+is a writer that depends on how late started work is done or on which warp goes first. A kernel that has no end is
+stopped after 50 million instructions of a warp. Keep the problem small: a CPU runs some hundred thousand
 instructions a second.
 
 examples:
@@ -29,7 +30,8 @@ examples:
   layoutlab trace my_kernel.py --replay
   layoutlab trace my_kernel.py --save now.json; layoutlab diff before.json now.json
 
-exit status: 0 all proved, 1 one refuted, 2 usage or internal error, 3 one undecided or unsupported, or nothing traced
+exit status: 0 all proved, 1 one refuted, 2 usage or internal error, 3 one undecided or unsupported, something not
+recorded, nothing traced, or a script that ended badly under --replay
 """
 
 
@@ -87,19 +89,21 @@ def run(args: Namespace) -> int:
     else:
         if args.names:
             print("\n".join(f"{name} = {text}" for name, text in trace.layouts.items()) + "\n")
-        print(table(rows))
+        print(table(rows) or "nothing was seen that one thread or unit hands another in shared or Tensor Memory")
         for failure in trace.failures:
             print(f"not recorded: {failure}")
         if ended:
             print(f"note: {ended}")
         print(", ".join(f"{n} {name}" for name, n in found.items()))
-    return _status(found, args.allow)
+    return _status(found, args.allow, whole=not trace.failures and not (ended and trace.replayed is not None))
 
 
-def _status(found: Any, allow: str | None) -> int:
+def _status(found: Any, allow: str | None, whole: bool) -> int:
+    """`whole`: all was recorded, and a script whose kernels ran came to its end."""
     if found["refuted"]:
         return 1
-    if found["undecided"] or (found["unsupported"] and allow != "unsupported") or not sum(found.values()):
+    judged = whole and not found["unsupported"]
+    if found["undecided"] or not (judged or allow == "unsupported") or not sum(found.values()):
         return 3
     return 0
 
