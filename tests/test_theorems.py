@@ -27,6 +27,7 @@ from layoutlab import (
     smem,
     store,
     tcgen05_ld,
+    tma_load,
     tmem,
     umma_a,
     umma_d,
@@ -372,6 +373,18 @@ def test_code_that_rounds_up_is_proved() -> None:
     assert [str(case.family) for case in theorem.cases if case.verdict == "proved"] == ["k % 64 == 0", "k % 64 == 32"]
     assert all(verify(padded(k)).proved for k in range(32, 928, 32) if theorem.covers(k=k))
     assert theorem.covers(k=896) and not theorem.covers(k=928)
+
+
+def test_boxes_of_64_rows_fill_any_number_of_them() -> None:
+    def boxed(m: Any = 64) -> Handoff:
+        Q = Tile("Q", m=m, k=64, bits=16)
+        sQ = smem(f"S<3,4,3> o 0 o ({m},64):(64,1)", over=Q, align_bytes=1024)
+        return Handoff(Q, writer=tma_load(sQ, box={"k": 64, "m": 64}, swizzle=128), reader=declared(sQ, Q))
+
+    boxed.__annotations__["m"] = Annotated[int, MultipleOf(64)]
+    theorem = prove(handoff(boxed))
+    assert theorem.verdict == "proved" and theorem.covers(m=1792) and not theorem.covers(m=1856)
+    assert all(verify(boxed(m)).proved and misplaced(boxed(m)) == 0 for m in (64, 128, 192, 1792))
 
 
 @handoff
