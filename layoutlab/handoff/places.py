@@ -244,7 +244,7 @@ def split_at(modes: Modes, *extents: int) -> list[list[tuple[int, int]]]:
             if not rest:
                 raise LayoutError(f"{prod(e for e, _ in modes)} elements cannot fill axes of {extents}")
             size, stride = rest.pop(0)
-            if size == left or (_number(size) or not _number(left)) and left % size == 0:
+            if size == left or ((_number(size) or not _number(left)) and left % size == 0):
                 part.append((size, stride))
                 left //= size
             elif size % left == 0:
