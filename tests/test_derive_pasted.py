@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pasted import loaded_image, module_of, shared_image, tensor_image
+from pasted import fetched_registers, loaded_image, module_of, sent_tensor, shared_image, tensor_image
 
 import layoutlab as ll
 from layoutlab.catalogue import CATALOGUE
@@ -380,3 +380,51 @@ def test_pasted_loads_by_tma(name: str, settings: dict[str, Any], tmp_path: Path
         image, tensor_map = loaded_image(pasted, h.tile.name, tags, inner, h.tile.bits, size, 0)
         assert np.array_equal(image[at], tags)
     assert (tensor_map.box[:2], tensor_map.swizzle) == (tuple(piece.facts["box"].values()), piece.facts["swizzle"])
+
+
+def image_as_read(h: Handoff, part: int) -> Any:
+    """Shared memory in which each element's number lies where the writer puts it, from byte 0 of its space on."""
+    tags, where = owned_tags(h)
+    axes = h.writer.write.axes
+    t, v = np.meshgrid(np.arange(axes["t"]), np.arange(axes["v"]), indexing="ij")
+    at = h.writer.write.at(t=t, v=v)["bit"] // h.tile.bits
+    image = np.zeros(int(at.max()) + 1, {8: np.uint8, 16: np.uint16, 32: np.uint32}[h.tile.bits])
+    image[at] = numbered(h, where, part)
+    return image
+
+
+SENT: list[tuple[str, dict[str, Any]]] = [
+    ("epilogue", {}),
+    ("epilogue", {"n": 96, "tma_swizzle": "none"}),
+    ("epilogue", {"n": 64, "dtype": "f32"}),
+]
+
+
+@pytest.mark.parametrize(("name", "settings"), SENT, ids=str)
+def test_pasted_stores_by_tma(name: str, settings: dict[str, Any], tmp_path: Path) -> None:
+    hold_sent(CATALOGUE[name](**settings), tmp_path)
+
+
+def hold_sent(h: Handoff, tmp_path: Path) -> None:
+    found = derive(h, "reader")
+    (piece,), pasted = found.pieces, module_of(report(found), tmp_path)
+    every, inner = all_coordinates(h), list(h.tile.extents).index(next(iter(piece.facts["box"])))
+    for part in parts(h):
+        image = image_as_read(h, part)
+        sent = sent_tensor(pasted, h.tile.name, image, h.tile.shape, inner, h.tile.bits, h.writer.storage.base_bytes)
+        assert np.array_equal(sent, numbered(h, every, part))
+
+
+@pytest.mark.parametrize("operand", ["A", "B", "B_trans"])
+@pytest.mark.parametrize("k", [32, 64])
+def test_pasted_loads_by_ldmatrix(operand: str, k: int, tmp_path: Path) -> None:
+    h = CATALOGUE["ldsm"](operand=operand, k=k, trans="wrong")
+    found = derive(h, "reader")
+    (piece,), pasted = found.pieces, module_of(report(found), tmp_path)
+    fragment = h.reader.given["fragment"].places
+    t, v = np.meshgrid(np.arange(fragment.axes["t"]), np.arange(fragment.axes["v"]), indexing="ij")
+    load = getattr(pasted, f"load_{h.tile.name}_by_ldmatrix")
+    registers, opcodes = fetched_registers(load, image_as_read(h, 0), *t.shape, h.tile.bits, 0)
+    assert np.array_equal(registers, numbered(h, fragment.at(t=t, v=v)))
+    assert all(op.startswith("ldmatrix.sync.aligned.m8n8.x4") for op in opcodes) and opcodes
+    assert any(".trans" in op for op in opcodes) == piece.facts["trans"]

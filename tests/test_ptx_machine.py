@@ -325,6 +325,16 @@ def test_registers_that_nothing_writes():
     assert "reads %p3" in str(warning)
 
 
+@pytest.mark.parametrize("used", ["%r6", "%r7"])
+def test_an_undefined_half_is_read_where_it_is_used(used):
+    """Compilers pack a value beside an undefined register and unpack both: that alone reads nothing."""
+    body = "  mov.u32 %r4, 1; mov.b64 %rd3, {%r4, %r5}; mov.b64 {%r6, %r7}, %rd3;\n"
+    warnings = out_words(f"{body}  add.u32 %r9, {used}, 1;\n")[1].warnings
+    assert [str(w).split(": ")[1] for w in warnings] == (
+        ["mov.b64 reads %r5, which no instruction writes"] if used == "%r7" else []
+    )
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [

@@ -40,6 +40,7 @@ class Piece:
 
 
 CPASYNC, TCGEN05 = "from cutlass.cute.nvgpu import cpasync", "from cutlass.cute.nvgpu import tcgen05"
+LDMATRIX = "from cutlass.cute.nvgpu.warp import LdMatrix8x8x16bOp"
 STMATRIX = "from cutlass.cute.nvgpu.warp import StMatrix8x8x16bOp"
 
 

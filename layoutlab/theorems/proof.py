@@ -206,10 +206,8 @@ def _location(h: Handoff) -> Places:
     """Where the storage has each coordinate: what a store at the owner's coordinates writes, also where no table holds
     the two together."""
     storage, given = h.writer.storage, h.writer.given
-    plain = (
-        isinstance(storage, (Smem, Tmem)) and "bits" in given and not given.get("through") and not given.get("offsets")
-    )
-    if not plain or any(isinstance(end, Sym) for end in storage.ends):
+    plain = "bits" in given and not given.get("through") and not given.get("offsets")
+    if not isinstance(storage, (Smem, Tmem)) or not plain or any(isinstance(end, Sym) for end in storage.ends):
         return h.writer.write  # whose table says why there is none
     return storage.places
 

@@ -5,8 +5,8 @@
     python tests/strangers/replay.py sm_100a [--only WORD] [--schedule lazy] [--record]
     python tests/strangers/replay.py sm_90a --record
 
-`--record` puts the results into tests/data/strangers_replayed.json, against which the README is checked; `--check` says which
-results are no longer those.
+`--record` puts the results into tests/data/strangers_replayed.json, against which the README is checked; `--check` says
+which results are no longer those.
 """
 
 from __future__ import annotations
