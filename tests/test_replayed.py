@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -102,7 +103,7 @@ def test_two_kernels_of_one_name(replayed) -> None:  # type: ignore[no-untyped-d
 def test_what_ends_badly_is_told(replayed) -> None:  # type: ignore[no-untyped-def]
     status, answer = replayed("raises")
     assert status == 3 and len(answer["rows"]) == 1
-    assert answer["ended"] == "the script ended with ValueError: so it ended"
+    assert re.fullmatch(r"the script ended with ValueError at replayed_kernels.py:\d+: so it ended", answer["ended"])
     status, answer = replayed("fake")
     assert (
         status == 3

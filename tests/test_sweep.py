@@ -29,7 +29,7 @@ def test_the_table_has_the_refuted_and_the_slow_ones(capsys: pytest.CaptureFixtu
     out = capsys.readouterr().out
     assert out.count("refuted   ") == 2 and "placed: T0 V16" in out
     assert "slow         sP store=coordinate k_order=012" in out and "composition k_order=012" not in out
-    assert "2 refuted, 2 proved; 1 proved ones are slow" in out
+    assert "2 refuted, 2 proved; 1 of those slow" in out
 
 
 def test_variants_that_there_are_not_are_refused_and_no_success(capsys: pytest.CaptureFixture[str]) -> None:

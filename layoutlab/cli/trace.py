@@ -92,8 +92,18 @@ def run(args: Namespace) -> int:
             print(f"not recorded: {failure}")
         if ended:
             print(f"note: {ended}")
+        if not rows:
+            print(_nothing(args.target, trace))
         print(", ".join(f"{n} {name}" for name, n in found.items()))
     return _status(found, args.allow)
+
+
+def _nothing(target: str, trace: Any) -> str:
+    """Why there is no row."""
+    if trace.layouts:
+        return "no handoff was seen: no partition of a buffer in shared or Tensor Memory"
+    how = "" if ".py:" in target or target.endswith(".json") else f", or name what does: {target}:CALLABLE"
+    return f"nothing was traced: {target} compiled no CuTe DSL kernel; call what compiles one{how}"
 
 
 def _status(found: Any, allow: str | None) -> int:
@@ -122,6 +132,7 @@ def _obtained(args: Namespace) -> tuple[Any, str]:
         out = Path(folder) / "trace.json"
         command = [
             sys.executable,
+            "-P",  # the caller's folder may have a file named like a module of Python's own
             "-m",
             "layoutlab.tracing.run",
             args.target,
