@@ -13,7 +13,7 @@ from layoutlab.crosscheck.testimony import Testimony
 from layoutlab.errors import LayoutError
 
 _EPILOG = """examples:
-  layoutlab crosscheck sP                               every witness that is here; the replay needs the extra `replay`
+  layoutlab crosscheck sP                               those that are here (the replay needs its extra)
   layoutlab crosscheck sV --on replay --set kv=256
   layoutlab crosscheck sP --set write_swizzle=none      a planted mistake: the witnesses have to refute it too
 
