@@ -286,15 +286,25 @@ class Condition:
         return value <= self.limit
 
     def implies(self, other: Condition) -> bool:
-        """Whether the other one holds wherever this one does, because it leaves more room for all values.
+        """Whether the other one holds wherever this one does, because some multiple of this one says more than it.
 
         >>> n = Sym("N")
         >>> with assuming(N=1):
-        ...     [Condition(8 * n, 64, "").implies(Condition(k * n, 64, "")) for k in (4, 16)]
-        [True, False]
+        ...     [Condition(8 * n, 64, "").implies(Condition(k * n, limit, "")) for k, limit in ((4, 64), (16, 64), (16, 128))]
+        [True, False, True]
         """
-        room = _least((self.value - self.limit) - (other.value - other.limit))
-        return room is not None and room >= 0
+        return any(
+            (room := _least((self.value - self.limit) * times - (other.value - other.limit) * parts)) is not None
+            and room >= 0
+            for times, parts in self._multiples(other)
+        )
+
+    def _multiples(self, other: Condition) -> set[tuple[int, int]]:
+        """(a, b) such that a / b times this one may say more: by limits, or by what stands before the same unknowns."""
+        pairs = [(1, 1), (other.limit, self.limit)]
+        mine, theirs = dict(_terms(self.value)), dict(_terms(other.value))
+        pairs += [(theirs[monomial], c) for monomial, c in mine.items() if monomial in theirs]
+        return {(a, b) for a, b in pairs if a > 0 and b > 0}
 
     def __str__(self) -> str:
         return f"{self.value} <= {self.limit}"

@@ -428,3 +428,39 @@ def test_pasted_loads_by_ldmatrix(operand: str, k: int, tmp_path: Path) -> None:
     assert np.array_equal(registers, numbered(h, fragment.at(t=t, v=v)))
     assert all(op.startswith("ldmatrix.sync.aligned.m8n8.x4") for op in opcodes) and opcodes
     assert any(".trans" in op for op in opcodes) == piece.facts["trans"]
+
+
+def test_the_real_kernel_takes_the_pasted_operand_in_tensor_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """tcgen05.mma reads P where the model says, of a pointer of 32-bit words, and O's accumulator is traced beside it."""
+    from layoutlab.crosscheck.tmem_p import kernel_settings
+    from layoutlab.kernels import attention, attention_observe
+
+    h = CATALOGUE["tP"]()
+    pasted = module_of(report(derive(h, "reader")), tmp_path)
+    ours: Any = derive(produced_by_the_mma())
+    produced = module_of(report(ours), tmp_path)
+    seen_layouts = list[tuple[str, str]]()
+
+    class Pasted(attention.Attention):
+        def p_operand(self, pv_mma: Any, tStS: Any, sP: Any, sP_layout: Any) -> Any:
+            import cutlass.cute as cute
+
+            made = produced.tO_of(tStS.iterator, tStS)
+            seen_layouts.append((str(made.layout), str(tStS.layout)))
+            tP = cute.make_tensor(tStS.iterator, sP_layout.outer)
+            return pasted.tP_of(tStS.iterator, pv_mma.make_fragment_A(tP)[None, None, None, 0])
+
+    monkeypatch.setattr(attention, "Attention", Pasted)
+    seen = attention_observe.observe(kernel_settings(h.params), 0)
+    read = h.reader.read.at(**all_coordinates(h))
+    assert seen["stopped"] is None
+    assert seen["reads"] == (read["lane"] * 16384 + read["bit"]).ravel().tolist()
+    assert seen_layouts and all(made == given for made, given in seen_layouts)
+
+
+def produced_by_the_mma() -> Handoff:
+    """An accumulator in Tensor Memory that the next MMA accumulates on, begun at another column than is read."""
+    O = ll.Tile("O", m=128, n=64, bits=32)  # noqa: E741
+    return ll.Handoff(O, writer=ll.umma_out(ll.tmem(over=O, column=0)), reader=ll.umma_d(O, column=256))

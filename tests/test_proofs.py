@@ -284,6 +284,29 @@ where k
     assert ask(text.replace("  if k <= 8   # eight of them\n", "")).bounded
 
 
+def test_where_nothing_is_stated_z3_does_not_agree(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Conditions that no symbol meets, or an index of no values, would make any formula right."""
+    text = """\
+where k
+  k = 8*n_k, n_k >= 0
+  for 0 <= t < 8
+  m(t, v) = t
+  write(t, v) = t + 8*n_k
+  read(m) = m + 8*n_k
+  if k <= 4   # none but 0
+"""
+    assert ask(text).answer == "unsat"
+    assert ask(text.replace("n_k >= 0", "n_k >= 1")).answer == "none"
+    assert ask(text.replace("0 <= t < 8", "0 <= t < 0")).answer == "none"
+    assert "nothing is stated" in str(ask(text.replace("n_k >= 0", "n_k >= 1")))
+    right = proof_of(handoff_of("sP", {}))
+    monkeypatch.setattr("layoutlab.cli.proving.proof_of", lambda h: replace(right, ends="0 <= t < 0, 0 <= v < 128"))
+    assert main(["verify", "sP", "--no-trace", "--formula", "--check", "z3"]) == 3
+    assert not capsys.readouterr().out.rstrip().endswith("agrees")
+
+
 # -- the command ------------------------------------------------------------------------------------------------------
 
 

@@ -439,6 +439,22 @@ def test_accumulators_have_512_columns() -> None:
     assert "takes 640 columns in 4 accumulators, and Tensor Memory has 512 columns" in fault
 
 
+def test_a_block_has_1024_threads() -> None:
+    theorem = prove(CATALOGUE["sP90"])  # 64 rows for each 128 of them
+    settings = {"kv": 64, "stage": 0, "base": 0}
+    assert theorem.covers(m=512, **settings) and not theorem.covers(m=576, **settings)
+    legal = verify(made(theorem, {"m": 576, **settings}))["legal"]
+    assert legal.witness and "1152 threads hold elements, and a block has up to 1024 threads" in legal.witness.message
+    at_the_end = {"first_warp": 1, "m": 1024, **settings}
+    assert "1056 threads hold elements" in str(verify(CATALOGUE["sP"].general(**at_the_end))["legal"])
+
+
+def test_conditions_that_follow_from_another_are_not_needed() -> None:
+    (case,) = prove(CATALOGUE["epilogue"]).cases
+    assert [case.family.spoken(c) for c in case.conditions] == ["n <= 512"]
+    assert "shared memory has 233472 bytes" in [c.why for c in case.implied]
+
+
 def test_a_buffer_of_symbols_may_be_empty_and_does_not_end_before_it_starts() -> None:
     def beside(k: Any = 64, column: Any = 0) -> Handoff:
         S = Tile("S", m=128, k=k, bits=32)

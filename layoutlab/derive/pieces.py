@@ -23,6 +23,8 @@ from layoutlab.swizzle import ComposedLayout
 
 TYPES = {8: "f8E4M3FN", 16: "bf16", 32: "f32", 64: "f64"}
 """A type of each width, by which the model of tiled copies is asked."""
+COLUMN_0 = "tmem points to column 0, as a pointer to 32-bit words;"
+"""What the functions of Tensor Memory take."""
 WALKED_THREADS = (0, 1, 2, 3, 4, 5, 8, 16, 31, 32, 33, 64, 96, 127, 128, 255)
 
 
@@ -174,7 +176,7 @@ def tmem_piece(found: Sequence[TmemStore], h: Handoff) -> Piece:
         "others": [str(s.atom) for s in found[1:]],
     }
     arguments = f"r{name}: cute.Tensor, tmem: cute.Pointer, tidx: cutlass.Int32"
-    doc_ = [*doc, "tmem points to column 0, as a pointer to 32-bit words; rows are lanes of the threads' own warps."]
+    doc_ = [*doc, f"{COLUMN_0} rows are lanes of the threads' own warps."]
     code = function(f"store_{name}_to_tmem", arguments, doc_, body)
     return Piece("tmem_copy", tuple(doc), code, h, facts, (TCGEN05,))
 
@@ -186,7 +188,10 @@ def _op(shape: str) -> str:
 def mma_piece(h: Handoff) -> Piece:
     """The tensor core's accumulator: its first column is all that there is to choose."""
     name, column = identifier(h.tile.name), h.writer.storage.cells.start // 32
-    doc = (f"The MMA's accumulator D begins at column {column} of Tensor Memory, where the reader takes it from.",)
+    doc = (
+        f"The MMA's accumulator D begins at column {column} of Tensor Memory, where the reader takes it from.",
+        f"{COLUMN_0} accumulator is the MMA's fragment C.",
+    )
     body = ["return cute.make_tensor(tmem + " + f"{column}, accumulator.layout)"]
     code = function(f"t{name}_of", "tmem: cute.Pointer, accumulator: cute.Tensor", doc, body)
     return Piece("mma", doc, code, h, {"column": column})

@@ -17,7 +17,7 @@ from layoutlab.atoms.operand import k_per_instruction
 from layoutlab.derive.boxes import boxes_over
 from layoutlab.derive.code import function, identifier, layout_code, tuple_code
 from layoutlab.derive.core import Forms, Unsupported
-from layoutlab.derive.pieces import CPASYNC, LDMATRIX, Piece, arguments, buffer_lines, check_copy, plain_layout, swizzle_code
+from layoutlab.derive.pieces import COLUMN_0, CPASYNC, LDMATRIX, Piece, arguments, buffer_lines, check_copy, plain_layout, swizzle_code
 from layoutlab.derive.threads import needed
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.boxes import tma_store
@@ -253,7 +253,11 @@ def _column(h: Handoff) -> Piece:
     else:
         raise LayoutError(f"{h.reader.text}: a load takes its registers from where its own instruction has them")
     units = column * 32 // h.tile.bits
-    doc = (f"{what} from column {column} on: {units} elements of {h.tile.bits} bits from column 0.",)
-    body = [f"return cute.make_tensor(tmem + {units}, fragment.layout)"]
+    doc = (
+        f"{what} from column {column} on: {units} elements of {h.tile.bits} bits from column 0.",
+        f"{COLUMN_0} fragment is the MMA's, anywhere.",
+    )
+    pointer = f"cute.recast_ptr(tmem + {column}, dtype=fragment.element_type)"
+    body = [f"return cute.make_tensor({pointer}, fragment.layout)"]
     code = function(f"t{name}_of", "tmem: cute.Pointer, fragment: cute.Tensor", doc, body)
     return Piece("column", doc, code, with_reader(h, reader), {"column": column, "elements": units})

@@ -186,6 +186,8 @@ def store_wavefronts(writer: Writer, store_bits: int | None = None, warp: int = 
     count = bits // writer.tile.bits
     if bits % 8 or not count or writer.write.axes["t"] < WARP:
         raise LayoutError(f"a warp of 32 threads stores whole bytes, not {bits} bits each")
+    if writer.write.axes["v"] < count:
+        raise LayoutError(f"a thread has {writer.write.axes['v']} values, and a store moves {count}")
     found, bit = list[int](), bits_of(writer.write)
     for v in range(0, writer.write.axes["v"] - count + 1, count):
         starts = [bit(t, v) // 8 for t in range(WARP * warp, WARP * (warp + 1))]
