@@ -25,8 +25,8 @@ def add(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     parser = subparsers.add_parser(
         "crosscheck",
         help=COMMANDS["crosscheck"],
-        description="Hears the witnesses of a handoff's kernel: the trace of its compile, the replay of its PTX on the\n"
-        "CPU, a device. Each says who holds, writes and reads which element, and must say what the model says.",
+        description="Hears the witnesses of a handoff's kernel: the trace of its compile, the replay of its PTX on\n"
+        "the CPU, a device. Each says who holds, writes and reads which element, and must say what the model says.",
         epilog=_EPILOG,
         formatter_class=RawDescriptionHelpFormatter,
     )
