@@ -35,7 +35,11 @@ def test_the_table_has_the_refuted_and_the_slow_ones(capsys: pytest.CaptureFixtu
 def test_variants_that_there_are_not_are_refused_and_no_success(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sweep", "verify", "sP", "--set", "kv=64", "--set", "k_order=021"]) == 3
     assert "there is no k2" in capsys.readouterr().out
+    capsys.readouterr()
     assert main(["sweep", "verify", "sP", "--set", "store=composition,tiled_copy_d"]) == 0
+    assert capsys.readouterr().out.startswith("\n2 combinations in ")
+    assert main(["sweep", "verify", "sP", "--set", "store=composition", "--jobs", "1"]) == 0
+    assert "1 combination in " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

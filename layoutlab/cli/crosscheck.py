@@ -13,7 +13,7 @@ from layoutlab.crosscheck.testimony import Testimony
 from layoutlab.errors import LayoutError
 
 _EPILOG = """examples:
-  layoutlab crosscheck sP                               every witness that is here; the replay needs the extra `replay`
+  layoutlab crosscheck sP                               those that are here (the replay needs its extra)
   layoutlab crosscheck sV --on replay --set kv=256
   layoutlab crosscheck sP --set write_swizzle=none      a planted mistake: the witnesses have to refute it too
 
@@ -25,8 +25,8 @@ def add(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     parser = subparsers.add_parser(
         "crosscheck",
         help=COMMANDS["crosscheck"],
-        description="Hears the witnesses of a handoff's kernel: the trace of its compile, the replay of its PTX on the\n"
-        "CPU, a device. Each says who holds, writes and reads which element, and must say what the model says.",
+        description="Hears the witnesses of a handoff's kernel: the trace of its compile, the replay of its PTX on\n"
+        "the CPU, a device. Each says who holds, writes and reads which element, and must say what the model says.",
         epilog=_EPILOG,
         formatter_class=RawDescriptionHelpFormatter,
     )

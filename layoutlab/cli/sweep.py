@@ -81,7 +81,8 @@ def run(args: Namespace) -> int:
     else:
         print(table(results))
         slow = sum(r.slow and r.verdict == "proved" for r in results)
-        shown = ", ".join(f"{n} {name}" for name, n in counted.items() if n) + (f"; {slow} of those slow" if slow else "")
+        shown = ", ".join(f"{n} {name}" for name, n in counted.items() if n)
+        shown += f"; {slow} of those slow" if slow else ""
         print(f"{len(results)} combination{'s' * (len(results) != 1)} in {seconds:.1f} s: {shown}")
     if counted["refuted"]:
         return 1

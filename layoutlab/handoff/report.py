@@ -29,7 +29,8 @@ def report(verdict: Verdict) -> str:
     for claim in verdict.claims:
         lines += _claim_lines(claim)
         if claim.name == first:
-            lines += [f"    {sentence}" for sentence in [*verdict.explanation, *(_sets(verdict) or _elsewhere(verdict))]]
+            said = [*verdict.explanation, *(_sets(verdict) or _elsewhere(verdict))]
+            lines += [f"    {sentence}" for sentence in said]
     lines += [f"  remark     {remark}" for remark in remarks(verdict)]
     lines += ["", f"  cost       {cost_line(h.writer)}", f"  not checked: {NOT_CHECKED}", "", last_line(verdict)]
     return "\n".join(lines)

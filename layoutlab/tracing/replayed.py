@@ -54,8 +54,9 @@ def rows_of(ran: Ran, trace: Trace, traced: Iterable[Row]) -> list[Row]:
     for report in (ran.late, ran.early):
         if isinstance(report, str):
             faulty = report.startswith(("AccessError", "Deadlock"))
-            when = "" if ran.early == ran.late else f"with started work done {'late' if report is ran.late else 'early'}, "
-            why = f"{when}the run stops: {report}"
+            when = "late" if report is ran.late else "early"
+            alike = ran.early == ran.late
+            why = f"{'' if alike else f'with started work done {when}, '}the run stops: {report}"
             return [Row(ran.kernel, "-", "-", "refuted" if faulty else "unsupported", why)]
     assert not isinstance(ran.early, str) and not isinstance(ran.late, str)
     assert ran.early.provenance is not None and ran.late.provenance is not None
@@ -182,8 +183,8 @@ def _placed(run: Observed, pair: Pair, traced: Sequence[Row], named: _Named) -> 
     if origin is not None:
         return "proved", origin.said, ""
     why = (
-        f"all of it was written before it was read ({pair.elements} {_counted(pair.taken)}, early and late alike); which element "
-        "each value is meant to be the run does not know, and no traced copy says it"
+        f"all of it was written before it was read ({pair.elements} {_counted(pair.taken)}, early and late alike); "
+        "which element each value is meant to be the run does not know, and no traced copy says it"
     )
     return "unsupported", why, ""
 
