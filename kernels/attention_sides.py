@@ -200,7 +200,7 @@ def _stored_run(config: AttentionConfig, rows: int, heads: int) -> tuple[Provena
     k, v = (np.zeros((1, 1, heads, head_dim), dtype) for _ in range(2))
     v[0, 0, 0, :] = 1 + np.arange(head_dim)
     record = run(config, q, k, v, o)
-    record.reads[:] = [read for read in record.reads if read.cta == 0]
+    record.reads[:] = [read for read in record.reads if read.cta == 0]  # the first head's tile is the first CTA's
     _, pv = mma_reads(record, config)
     return record, o, _held(record, pv[-1]["D"])
 

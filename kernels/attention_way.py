@@ -151,7 +151,7 @@ def attention_way(element: tuple[str, tuple[int, ...]] | None, settings: Mapping
     """The kernel's legs with these settings, and the element's place; without one, the first tiles' legs.
 
     >>> way = attention_way(("O", (133, 17)), {"seq": "300", "causal": "true"})
-    >>> way.fixed, [leg.handoff.name for leg in way.legs][3:6]
+    >>> way.fixed, [leg.handoff.name for leg in way.legs][2:5]
     ({'query': 5, 'column': 17}, ['tS', 'tP', 'sV'])
 
     Raises LayoutError for settings that the kernel refuses and for elements that it does not compute.

@@ -116,7 +116,10 @@ def operands(head_dim, dtype, base, tma_swizzle, box):
     return row, atom, brought
 
 
-@pytest.mark.parametrize(("function", "more"), [(sQ, {}), (sK, {"kv": [64, 128], "slot": [0, 1]})])
+MORE = [(sQ, {}), (sK, {"kv": [64, 128], "slot": [0, 1]})]
+
+
+@pytest.mark.parametrize(("function", "more"), MORE, ids=["sQ", "sK"])
 def test_operands_whose_k_is_contiguous(function, more):
     def right(head_dim, dtype, seq, base, tma_swizzle, box, k_step, descriptor, **_):
         row, atom, brought = operands(head_dim, dtype, base, tma_swizzle, box)
@@ -125,7 +128,18 @@ def test_operands_whose_k_is_contiguous(function, more):
     agree(function, drawn(150, 3, **LOADED, **more), right, least=15)
 
 
-def test_operands_whose_rows_are_contiguous():
+@pytest.mark.parametrize(("function", "more"), MORE, ids=["sQ", "sK"])
+def test_the_same_operands_with_contiguous_rows(function, more):
+    """Every K step of 16 or 32 ks is further on than 32 bytes, and the two strides differ."""
+
+    def right(major, dtype, base, tma_swizzle, box, k_step, descriptor, kv=128, **_):
+        _, _, brought = operands(kv, dtype, base, tma_swizzle, box)
+        return brought and descriptor == "right" and k_step == "right"
+
+    agree(function, drawn(120, 7, **LOADED, **more, major=["MN"]), right, least=10)
+
+
+def test_v_whose_rows_are_contiguous():
     def right(kv, slot, read_major, head_dim, dtype, seq, base, tma_swizzle, box, k_step, descriptor):
         row, atom, brought = operands(head_dim, dtype, base, tma_swizzle, box)
         alike = (kv * atom if row > atom else 0) == 8 * atom  # lbo and sbo

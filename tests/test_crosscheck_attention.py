@@ -15,6 +15,7 @@ from host_driver import HostDriver
 
 import layoutlab as ll
 from layoutlab.catalogue import CATALOGUE, sP, tP
+from layoutlab.cli import main
 from layoutlab.crosscheck import attention, crosscheck, device, sides, sp100, tmem_p
 from layoutlab.cutedsl.jobs import Answer
 from layoutlab.device import Device, runner
@@ -144,6 +145,7 @@ def test_a_run_that_stops_disagrees() -> None:
         ("sQ", {"tma_swizzle": "32"}, "tma_swizzle=matching or none, not 32"),
         ("sQ", {"tma_swizzle": "none", "k_step": "always_32_bytes"}, "one fault at a time"),
         ("sK", {"head_dim": 256}, "kv=64, not 128: --set kv=64"),
+        ("sQ", {"major": "MN"}, "major=K, not MN"),
         ("sV", {"read_major": "K"}, "read_major=MN, not K"),
         ("oRescale", {"column": 128}, "column=256, not 128"),
         ("oRescale", {"store": "32x32b.x8"}, "by 32x32b.x32, or by its fault 16x64b.x16, not 32x32b.x8"),
@@ -258,6 +260,22 @@ def test_sp_that_the_hardware_need_not_run_is_not_run(on_sp: Any) -> None:
     found, driver = on_sp((10, 0), first_warp=1)
     assert found.exit_status == 3 and "it is not run on a device: warp 1" in str(found)
     assert "cuLaunchKernelEx" not in driver.calls
+
+
+def test_a_bundle_for_sm100(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """bundle, a run on a driver whose launches are replays, check-bundle; a bundle for the wrong device."""
+    folder = tmp_path / "b"
+    made = ["bundle", "sP", "--set", "kv=64", "--set", "write_swizzle=none", "--capability", "10.3", "-o", str(folder)]
+    assert main(made) == 0 and "on a device of compute capability 10.3" in capsys.readouterr().out
+    held = {(folder / "kernel.cubin").read_bytes(): (folder / "kernel.ptx").read_text()}
+    assert runner.main([str(folder)], HostDriver((10, 0), ptx=held)) != 0
+    assert "10.3" in capsys.readouterr().err
+    assert runner.main([str(folder)], HostDriver((10, 3), ptx=held)) == 0
+    assert main(["check-bundle", str(folder), "--no-replay"]) == 0
+    assert "shows the counterexample of verify: T1 V0 (m=1, k=0)" in capsys.readouterr().out
+    for wrong in (["sP90", "--capability", "10.0"], ["sP", "--capability", "9.0"]):
+        assert main(["bundle", *wrong, "-o", str(tmp_path / "c")]) == 2
+        assert "compute capability" in capsys.readouterr().err
 
 
 @pytest.fixture

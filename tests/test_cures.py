@@ -133,6 +133,10 @@ NUMBERS: dict[str, tuple[int, ...]] = {
     "column": (0, 255, 500),
     "store_column": (0, 257),
 }
+BY_SETTINGS_ALONE = [
+    ("epilogue", {"load": "32x32b.x64"}),  # a rule of the epilogue's own, about its sub-tiles
+    ("store", {"order": "heads"}),  # a tensor of global memory, whose layout is nobody's to change
+]
 INCURABLE = {("rs_reuse", "e4m3"), ("rs_reuse", "e5m2")}  # threads would have to exchange values
 
 
@@ -164,7 +168,9 @@ def test_every_fault_of_the_catalogue_has_a_cure_and_every_cure_verifies() -> No
         q = question(verdict.handoff)
         found = least_cures(q, verdict.claims)
         incurable = (name, settings.get("dtype")) in INCURABLE
-        assert bool(found) == bool(verdict.sets) == (not incurable), (name, settings)
+        assert bool(verdict.sets) == (not incurable), (name, settings)
+        assert bool(found) == (not incurable and (name, settings) not in BY_SETTINGS_ALONE), (name, settings)
+        assert incurable or "what would be right: " in str(verdict) or "any of these cures it: " in str(verdict)
         for cure in found:
             for candidate in (cure.candidate, *cure.candidate.twins):
                 left = [c.name for c in decide(candidate.applied(q)) if c.verdict != "proved"]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from layoutlab import Handoff, LayoutError, Swizzle, prove, verify
+from layoutlab import Handoff, LayoutError, Swizzle, Tile, prove, smem, store, verify
 from layoutlab.catalogue import CATALOGUE
 from layoutlab.cli import main
 from layoutlab.formula import latex, polynomial, read_definitions, swizzle_text
@@ -225,7 +225,7 @@ def test_z3_agrees_about_numbers(name: str, chosen: dict[str, Any]) -> None:
         ("sP90", {"store": "stmatrix"}, ["unsat"]),
         ("tP", {}, ["unsat"]),
         ("sQ", {}, ["unsat"]),
-        ("sK", {}, ["unsat"]),
+        ("sK", {"head_dim": "128"}, ["unsat"]),
         ("sV", {"dtype": "e4m3"}, ["unsat", "unsat"]),
         ("oRescale", {}, ["unsat"]),
         ("epilogue", {"route": "stmatrix", "load": "16x256b.x4"}, ["unsat"]),
@@ -368,3 +368,21 @@ def test_a_file_prints_its_formulas(tmp_path: Path, capsys: pytest.CaptureFixtur
     )
     assert main(["verify", str(file), "--formula", "--no-trace"]) == 0
     assert "read(m, k)  = 128*m + 2*k" in capsys.readouterr().out
+
+
+def carrying(pitch: int = 2048) -> Handoff:
+    """An owner that counts k in 4 times 24, and a storage that has it in 32 times 3: no radix refines both."""
+    Q = Tile("Q", m=32, k=96, bits=16)
+    storage = smem("S<2,4,3> o 0 o (32,(32,3)):(64,(1,2048))", over=Q)
+    reader = f"S<2,4,3> o 0 o (32,(32,3)):(64,(1,{pitch}))"
+    return Handoff(Q, writer=store("(32,(4,24)):(1@0,(24@1,1@1))", storage, bits=16), reader=reader)
+
+
+def test_where_no_table_holds_the_store_it_is_printed_as_a_place_of_coordinates() -> None:
+    h = carrying()
+    proof = proof_of(h)
+    assert "write(t, v)    = location(m(t, v), k(t, v))" in proof.text and proof.why
+    assert enumerated(h, proof) == 32 * 96
+    assert verify(h)["placed"].verdict == "proved" and ask(proof.text).answer == "unsat"
+    h = carrying(2080)
+    assert verify(h)["placed"].verdict == "refuted" and ask(proof_of(h).text).differs

@@ -58,3 +58,11 @@ def test_outcomes_are_the_recorded(number):
 def test_a_statement_without_a_reason_would_be_missed():
     text = subject().text
     assert mutate.reason("st.shared.b32 [%r1], %r2;", "dropped", text) == ("missed", "")
+
+
+def test_the_readme_has_the_counts():
+    kinds = collections.Counter(x["kind"] for x in RECORD["survivors"])
+    total, survived = len(RECORD["outcomes"]), len(RECORD["survivors"])
+    words = f"Of {total} mutants of the P handoff's PTX {total - survived} are caught and {kinds['equivalent']} compute"
+    assert words in " ".join((Path(__file__).parent.parent / "README.md").read_text().split())
+    assert kinds["timing"] == 1 and survived == kinds["equivalent"] + 1

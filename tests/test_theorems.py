@@ -505,7 +505,7 @@ def test_code_that_needs_a_number_is_told_so() -> None:
 def test_a_function_without_symbols_is_unsupported_with_the_reason() -> None:
     theorem = prove(fixed)
     assert theorem.verdict == "unsupported" and theorem.exit_status == 3
-    assert "Annotated[int, MultipleOf(64)] declares one" in report(theorem)
+    assert "Annotated[int, layoutlab.MultipleOf(64)] declares one" in report(theorem)
     theorem = prove(plain, {"k": 128})
     assert "every setting that could be a symbol has a number" in report(theorem)
 

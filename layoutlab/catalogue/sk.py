@@ -3,12 +3,14 @@
     K (global, a row of head_dim for each key) -> TMA boxes of one swizzle atom's width -> sK -> descriptors, K-major
 
 B's rows n are keys, its k counts head_dim. Keys beyond `seq` lie outside of the tensor: TMA brings zeros.
+`major=MN` is a K whose keys are contiguous in memory.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from layoutlab.atoms.descriptors import Major
 from layoutlab.catalogue.loaded import Box, Descriptor, DType, KStep, Planted, TmaSwizzle, loaded
 from layoutlab.catalogue.sp import BITS
 from layoutlab.handoff import Handoff, MultipleOf, Tile, handoff
@@ -26,11 +28,12 @@ def sK(
     box: Box = "atom",
     k_step: KStep = "right",
     descriptor: Descriptor = "right",
+    major: Major = "K",
 ) -> Handoff:
     """TMA writes K to shared memory; the QK MMA reads it as operand B."""
     return loaded(
         Tile("K", n=kv, k=head_dim, bits=BITS[dtype]),
-        major="K",
+        major=major,
         base=base,
         slot=slot,
         valid=("n", seq),
@@ -49,11 +52,12 @@ def _any_size(
     box: Box = "atom",
     k_step: KStep = "right",
     descriptor: Descriptor = "right",
+    major: Major = "K",
 ) -> Handoff:
     """K of any number of keys and any head_dim, in any slot, inside of its tensor."""
     return loaded(
         Tile("K", n=kv, k=head_dim, bits=BITS[dtype]),
-        major="K",
+        major=major,
         base=base,
         slot=slot,
         valid=None,

@@ -2,13 +2,15 @@
 
     Q (global, a row of head_dim for each query) -> TMA boxes of one swizzle atom's width -> sQ -> descriptors, K-major
 
-K counts head_dim. Rows beyond `seq` lie outside of the tensor: TMA brings zeros, which count as written.
+K counts head_dim. Rows beyond `seq` lie outside of the tensor: TMA brings zeros, which count as written. `major=MN` is
+a Q whose queries are contiguous in memory.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from layoutlab.atoms.descriptors import Major
 from layoutlab.catalogue.loaded import Box, Descriptor, DType, KStep, Planted, TmaSwizzle, loaded
 from layoutlab.catalogue.sp import BITS, ROWS
 from layoutlab.handoff import Handoff, MultipleOf, Tile, handoff
@@ -24,11 +26,12 @@ def sQ(
     box: Box = "atom",
     k_step: KStep = "right",
     descriptor: Descriptor = "right",
+    major: Major = "K",
 ) -> Handoff:
     """TMA writes Q to shared memory; the QK MMA reads it as operand A."""
     return loaded(
         Tile("Q", m=ROWS, k=head_dim, bits=BITS[dtype]),
-        major="K",
+        major=major,
         base=base,
         valid=("m", seq),
         planted=Planted(tma_swizzle, box, k_step, descriptor),
@@ -44,11 +47,12 @@ def _any_size(
     box: Box = "atom",
     k_step: KStep = "right",
     descriptor: Descriptor = "right",
+    major: Major = "K",
 ) -> Handoff:
     """Q of any head_dim, inside of its tensor."""
     return loaded(
         Tile("Q", m=ROWS, k=head_dim, bits=BITS[dtype]),
-        major="K",
+        major=major,
         base=base,
         valid=None,
         planted=Planted(tma_swizzle, box, k_step, descriptor),

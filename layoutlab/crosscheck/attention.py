@@ -72,8 +72,7 @@ def loaded_request(operand: str, params: Params) -> Request:
     p, head_dim = params, params["head_dim"]
     kv = KV_TILE[head_dim]
     must(p, box="atom", descriptor="right", **({} if operand == "q" else {"kv": kv}))
-    if operand == "v":
-        must(p, read_major="MN")
+    must(p, **({"read_major": "MN"} if operand == "v" else {"major": "K"}))
     if p["dtype"] not in ("bf16", "f16"):
         raise LayoutError(f"the attention kernel has dtype=bf16 or f16, not {p['dtype']}")
     rows = ROWS if operand == "q" else kv

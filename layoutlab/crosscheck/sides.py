@@ -37,7 +37,7 @@ def testimony(model: Handoff, verdict: Verdict, seen: Mapping[str, Any]) -> Test
     if unseen and not set(unseen) & claims.keys():
         raise LayoutError(f"that {' and '.join(unseen)} is refuted cannot be seen in a run of the kernel")
     answer = "refuted" if any(claim.verdict == "refuted" for claim in claims.values()) else "proved"
-    difference = run.first_difference(model) or first_other_claim(verdict, claims, "in the run")
+    difference = run.first_difference() or first_other_claim(verdict, claims, "in the run")
     if difference:
         return Testimony("replay", answer, f"disagrees: {difference}", False)
     by = f" ({' and '.join(map(str, run.widths))} bytes at a time)" if run.widths else ""
@@ -74,8 +74,9 @@ class Run:
         rows, columns = self.model.tile.shape
         return rows, columns
 
-    def first_difference(self, model: Handoff) -> str | None:
+    def first_difference(self) -> str | None:
         """The first (t, v), or element, at which the model says something else."""
+        model = self.model
         axes = tuple(model.writer.owner.places.axes.values())
         if axes != self.owner.shape:
             return f"the model has {axes[0]} holders of {axes[1]} values, the run {self.owner.shape}"

@@ -25,7 +25,7 @@ def matrix_copy_picture(copy: Any, choice: Choice = WHOLE) -> Picture:
     """An ldmatrix or stmatrix: which thread gives each row's address, and who has each element in a register."""
     rows, cols = copy.rows, copy.registers
     size = int(cols.size())
-    threads, values = int(product(modes(cols.shape)[0])), int(product(modes(cols.shape)[1]))  # type: ignore[arg-type]
+    threads, values = int(product(modes(cols.shape)[0])), int(product(modes(cols.shape)[1]))
     per = size // copy.count
     wide = copy.rows[1].size()
     tall = per // wide
@@ -184,7 +184,7 @@ def _tensor_items(tv: Layout, tiler: Any, tile: tuple[int, ...] | None) -> Items
         rest = [i // size for i in rest]
     if len(coordinates) != 2:
         flat = coordinates[0] if len(coordinates) == 1 else found["index"]
-        rows = tile[0] if tile else _rows(max(found["thread"]) + 1, int(product(tuple(sizes))))  # type: ignore[arg-type]
+        rows = tile[0] if tile else _rows(max(found["thread"]) + 1, int(product(tuple(sizes))))
         coordinates = [[i % rows for i in flat], [i // rows for i in flat]]
     return {"thread": found["thread"], "value": found["value"], "m": coordinates[0], "n": coordinates[1]}
 
@@ -205,5 +205,5 @@ def _tiler_size(mode: Any) -> int:
     if mode is None:
         raise LayoutError("a tiler with a mode left open, _, has no tile of its own: say which, --tile 128x32")
     if isinstance(mode, Layout):
-        return int(mode.size())  # type: ignore[arg-type]
-    return int(product(mode))  # type: ignore[arg-type]
+        return int(mode.size())
+    return int(product(mode))

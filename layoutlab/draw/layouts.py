@@ -24,10 +24,10 @@ def locations(layout: Layout | ComposedLayout) -> list[Any]:
     outer = layout.outer if isinstance(layout, ComposedLayout) else layout
     if outer.symbolic():
         raise LayoutError(f"{layout} has symbols: give them numbers to draw it")
-    if outer.size() > MOST_CELLS:  # type: ignore[operator]
+    if outer.size() > MOST_CELLS:
         raise LayoutError(f"{layout} has {outer.size()} elements, more than the {MOST_CELLS} that can be drawn")
     if outer.coordinate_valued() or (isinstance(layout, ComposedLayout) and not isinstance(layout.offset, int)):
-        return [layout(i) for i in range(int(outer.size()))]  # type: ignore[arg-type]
+        return [layout(i) for i in range(int(outer.size()))]
     values = [layout.offset if isinstance(layout, ComposedLayout) else 0]
     for extent, stride in outer.leaves():
         values = [base + i * stride for i in range(extent) for base in values]
@@ -92,7 +92,7 @@ def grid_shape(layout: Layout) -> tuple[int, int]:
     if not all(isinstance(n, int) for n in sizes):
         raise LayoutError(f"{layout} has symbols: give them numbers to draw it")
     rows, cols = (1, sizes[0]) if len(sizes) == 1 else (sizes[0], product(tuple(sizes[1:])))
-    return int(rows), int(cols)  # type: ignore[arg-type]
+    return int(rows), int(cols)
 
 
 def as_grid(layout: Layout) -> Layout:
@@ -177,7 +177,7 @@ def ownership_picture(
     """
     items = ownership_items(owner, tile, names)
     items = with_warps({**items, "thread": [t + first_thread for t in items["thread"]]})
-    inner = int(product(modes(modes(owner.shape)[1])[0]))  # type: ignore[arg-type]
+    inner = int(product(modes(modes(owner.shape)[1])[0]))
     items["instruction"] = [v // inner for v in items["value"]]
     items = kept(items, choice, names[0], names[1])
     panel = tile_panel(items, names[0], names[1], OWNER, f"{tile[0]} x {tile[1]} tile, each cell its thread and value")

@@ -83,7 +83,7 @@ def _loads(q: Question) -> Iterator[Candidate]:
         held = load and attempt(load.over, owner.tile, first_warp=owner.first_thread // WARP_LANES)
         if not held or any(rule.fault for rule in held.rules()):
             continue
-        writer = attempt(q.writer.again, owner=_with_rules(owner, held))
+        writer = attempt(lambda held=held: q.writer.again(owner=_with_rules(owner, held)))
         if writer:
             yield Candidate((f"load x{other} instead of x{repeat} (tcgen05.ld.{shape})",), writer=writer, kind="load")
 

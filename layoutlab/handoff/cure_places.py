@@ -94,7 +94,7 @@ def _alignments(q: Question) -> Iterator[Candidate]:
         text = f"{storage.name} aligned to {align} bytes, not {storage.align_bytes}: align_bytes={align}"
         reader = q.reader
         if isinstance(reader.given.get("storage"), Smem):
-            reader = reader.again(storage=replace(reader.given["storage"], align_bytes=align))
+            reader = attempt(reader.again, storage=replace(reader.given["storage"], align_bytes=align)) or reader
         if other:
             yield Candidate((text,), writer=other, reader=reader, kind="alignment")
 

@@ -13,6 +13,7 @@ with the fewest changes is said, and nothing where none does.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -69,7 +70,7 @@ def cures(q: Question, claims: Sequence[Claim]) -> list[str]:
 
 def least_cures(q: Question, claims: Sequence[Claim]) -> list[Cure]:
     """Every cure of the least rank; where one leaves claims refuted that another change cures, the two together."""
-    proving = _proving(q, claims, _candidates(q)) or _proving(q, claims, laid_out_as_read(q))
+    proving = _proving(q, claims, _candidates(q)) or _proving(q, claims, _until_refused(laid_out_as_read(q)))
     if not proving:
         return []
     least = min(cure.rank for cure in proving)
@@ -144,7 +145,13 @@ def _samples_agree(q: Question) -> bool:
 
 def _candidates(q: Question) -> Iterator[Candidate]:
     for found in (moved, remade, _stores, _base_offsets, _descriptors, _matrices, _tma, _paired_stores, _paired_loads):
-        yield from found(q)
+        yield from _until_refused(found(q))
+
+
+def _until_refused(found: Iterator[Candidate]) -> Iterator[Candidate]:
+    """What comes before a part that cannot be made: a report is never lost to a cure that was not found."""
+    with suppress(LayoutError):
+        yield from found
 
 
 # -- base offsets ------------------------------------------------------------------------------------------------------

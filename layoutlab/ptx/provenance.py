@@ -24,6 +24,7 @@ TMEM_COLUMNS = 512
 class Writer:
     """The last writer of a location: CTA, thread (-1 for an asynchronous unit), PTX instruction, time, place.
 
+    In a cluster `cta` is the location's, and `thread` a number that a thread of another CTA may bear.
     `place` is the byte's offset within the access of that thread: value `place // width` of the vector stored.
     """
 

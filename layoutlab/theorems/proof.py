@@ -30,8 +30,12 @@ from layoutlab.formula import bits_text, latex, polynomial, runs, sum_of, swizzl
 from layoutlab.formula.text import part_of
 from layoutlab.handoff.core import Handoff
 from layoutlab.handoff.places import Places
+from layoutlab.handoff.storage import Smem, Tmem
 from layoutlab.swizzle import Swizzle
 from layoutlab.symbol import Sym
+
+NAMES = ("write", "read", "swizzle", "location")
+"""How the definitions begin that are no coordinates of (t, v)."""
 
 UNITS = {"smem": ((8, "byte"),), "gmem": ((8, "byte"),), "tmem": ((32, "column"), (8, "byte")), "rmem": ((8, "byte"),)}
 """What locations are shown in, where everything is whole ones: bits, and their name."""
@@ -83,7 +87,7 @@ class Proof:
     @property
     def text(self) -> str:
         """All of it, line by line; the definitions are read by `layoutlab.formula.read_definitions` again."""
-        places = [line for line in self.definitions if line.name.startswith(("write", "read", "swizzle"))]
+        places = [line for line in self.definitions if line.name.startswith(NAMES)]
         width = max(len(line.head) for line in places)
         lines = [f"for {self.ends}"]
         for line in self.definitions:
@@ -126,9 +130,7 @@ class Proof:
         return f"{same}a step of a digit of (t, v) adds to the {output}"
 
     def _conclusion(self) -> str:
-        owner = ", ".join(
-            line.head for line in self.definitions if not line.name.startswith(("write", "read", "swizzle"))
-        )
+        owner = ", ".join(line.head for line in self.definitions if not line.name.startswith(NAMES))
         if self.equal:
             return f"so write(t, v) = read({owner}) for all of them"
         return f"write(t, v) and read({owner}) differ in the digits that are marked"
@@ -160,15 +162,22 @@ def proof_of(h: Handoff) -> Proof:
     """
     write, read, owner = h.writer.write, h.reader.read, h.writer.owner.places
     wanted = read.after(owner)
-    stages = [_stage(places) for places in (write, read)]
+    located = None if _has_table(write) else _location(h)
+    stages = [_stage(places) for places in (located or write, read)]
     size, unit = _unit(h.writer.space, [table for table, _, _ in stages], [write, read])
     alike = (write.swizzle, write.plus) == (read.swizzle, read.plus)
     two = write.swizzle and read.swizzle and write.swizzle != read.swizzle
     names = ("swizzle_w", "swizzle_r") if two else ("swizzle", "swizzle")
     definitions = [Line(axis, ("t", "v"), sum_of(owner.table, axis)) for axis in h.tile.extents]
-    for side, places, (table, swizzle, plus), name in zip(("write", "read"), (write, read), stages, names, strict=True):
+    sides = ("location" if located else "write", "read")
+    for side, places, (table, swizzle, plus), name in zip(sides, (located or write, read), stages, names, strict=True):
         note = f"{unit} of {MEMORY[h.writer.space]}"
-        definitions += _side(side, places, _counted(table, size), swizzle, plus // size, unit, name, note)
+        lines = _side(side, places, _counted(table, size), swizzle, plus // size, unit, name, note)
+        if side == "location":
+            held = ", ".join(f"{axis}(t, v)" for axis in places.axes)
+            calls = [(line.name.replace("location", "write"), f"{line.name}({held})", line.note) for line in lines]
+            definitions += [Line(called, ("t", "v"), body, noted) for called, body, noted in calls]
+        definitions += lines
     for name, places in dict(zip(names, (write, read), strict=True)).items():
         swizzle = next((p.swizzle for p in ((write, read) if names[0] == names[1] else (places,)) if p.swizzle), None)
         if swizzle is not None:
@@ -183,6 +192,24 @@ def proof_of(h: Handoff) -> Proof:
         why = str(error)
     ends = ", ".join(f"0 <= {axis} < {polynomial(extent)}" for axis, extent in owner.axes.items())
     return Proof(tuple(definitions), tables, swizzled, ends, why)
+
+
+def _has_table(places: Places) -> bool:
+    try:
+        _stage(places)
+    except LayoutError:
+        return False
+    return True
+
+
+def _location(h: Handoff) -> Places:
+    """Where the storage has each coordinate: what a store at the owner's coordinates writes, also where no table holds
+    the two together."""
+    storage, given = h.writer.storage, h.writer.given
+    plain = "bits" in given and not given.get("through") and not given.get("offsets")
+    if not isinstance(storage, (Smem, Tmem)) or not plain or any(isinstance(end, Sym) for end in storage.ends):
+        return h.writer.write  # whose table says why there is none
+    return storage.places
 
 
 def _stage(places: Places) -> tuple[Map, Swizzle | None, int]:

@@ -127,7 +127,8 @@ def prove(function: HandoffFunction, chosen: Mapping[str, Any] | None = None) ->
     symbols = {name: multiple for name, multiple in domain.items() if multiple}
     fixed = {name: value for name, value in general.settings.complete(given).items() if name not in symbols}
     if not symbols:
-        why = "no setting of it is a multiple that could be a symbol: Annotated[int, MultipleOf(64)] declares one"
+        declares = "Annotated[int, layoutlab.MultipleOf(64)] declares one"
+        why = f"no setting of it is a multiple that could be a symbol: {declares}"
         if narrowed or any(entry.multiple for entry in general.settings.entries):
             why = "every setting that could be a symbol has a number: leave one out of --set"
         return Theorem(general.__name__, general.doc, fixed, {}, (), perf_counter() - start, why)

@@ -28,7 +28,7 @@ from typing import Any
 from layoutlab.errors import LayoutError
 from layoutlab.formula.reading import PYTHON, Definition, Definitions, Operators, read, read_definitions
 
-SECONDS = 20
+SECONDS = 60
 """How long z3 may look for a difference."""
 NEAR = 16
 """Symbols without a condition that bounds them are looked at up to so much above their least value."""
@@ -38,7 +38,7 @@ _FOR = re.compile(r"^\s*for (0 <= .*)$")
 _RANGE = re.compile(r"0 <= (\w+) < (.+)$")
 _LEAST = re.compile(r"^\s*(\w+) = (.*), (\w+) >= (\d+)$")
 _IF = re.compile(r"^\s*if (.+) <= (.+?)\s*(?:#.*)?$")
-_OWNER = re.compile(r"^(?!write|read|swizzle)")
+_OWNER = re.compile(r"^(?!write|read|swizzle|location)")
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,8 @@ class Ran:
     launch: Launch
     early: Report | str
     late: Report | str
+    traced: tuple[int, int | None] = (0, None)
+    """From which access of the trace to which its kernel was traced; None: it is being traced."""
 
 
 @dataclass
@@ -43,6 +45,9 @@ class Calls:
     """`on_launch` is told each launch; what was compiled, what of it was called, and what could not be run."""
 
     on_launch: Callable[[Ran], None]
+    accesses: Callable[[], int] = lambda: 0
+    spans: dict[int, tuple[int, int]] = field(default_factory=dict)
+    starts: list[int] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     arguments: list[tuple[Any, ...]] = field(default_factory=list)
     compiled: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = field(default_factory=list)
@@ -65,7 +70,8 @@ class Calls:
             for buffer, image in zip(memory.buffers, before, strict=True):
                 buffer.words[1][...] = image
             early = _one(captured.module, launch, memory, "eager")
-            self.on_launch(Ran(launch.kernel, captured.module, launch, early, late))
+            span = self.spans.get(id(compiled)) or (self.starts[-1] if self.starts else 0, None)
+            self.on_launch(Ran(launch.kernel, captured.module, launch, early, late, span))
         return 0
 
     def run_what_was_not_called(self) -> None:
@@ -81,7 +87,7 @@ class Calls:
                 )
                 continue
             try:
-                packed, owners = compiled.generate_execution_args(*args, **kwargs)
+                packed, owners = compiled.generate_execution_args(*_of_run_time(compiled, args, kwargs))
                 self.run(compiled, packed, given)
                 del owners
             except Exception as error:
@@ -101,10 +107,14 @@ def intercepted(calls: Calls) -> Iterator[Calls]:
     def generate_mlir(self: Any, body: Any, name: Any, attributes: Any, args: Any, kwargs: Any, *rest: Any,
                       **more: Any) -> Any:  # fmt: skip
         calls.arguments.append((*args, *kwargs.values()))
+        calls.starts.append(calls.accesses())
         try:
-            return real_compile(self, body, name, attributes, args, kwargs, *rest, **more)
+            result = real_compile(self, body, name, attributes, args, kwargs, *rest, **more)
+            calls.spans[id(result)] = calls.starts[-1], calls.accesses()
+            return result
         finally:
             calls.arguments.pop()
+            calls.starts.pop()
 
     def compile_alone(self: Any, function: Any, *args: Any, **kwargs: Any) -> Any:
         result = real_compile_alone(self, function, *args, **kwargs)
@@ -132,6 +142,16 @@ def intercepted(calls: Calls) -> Iterator[Calls]:
     finally:
         BaseDSL.generate_mlir, JitCompiledFunction.__call__ = real_compile, real_call
         JitCompiledFunction.run_compiled_program, CompileCallable._compile = real_run, real_compile_alone
+
+
+def _of_run_time(compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """The arguments of a compile that the compiled function takes too: all but constants."""
+    known = compiled.execution_args
+    everything, wanted = known.original_signature, known.signature.parameters
+    names = list(everything.parameters)
+    bound = everything.bind(*([None] if names[:1] == ["self"] else []), *args, **kwargs)
+    bound.apply_defaults()
+    return [bound.arguments[name] for name in wanted if name != "self"]
 
 
 def _one(module: Module, launch: Launch, memory: GlobalMemory, schedule: str) -> Report | str:

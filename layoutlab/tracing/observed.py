@@ -146,10 +146,10 @@ class Observed:
             known = keys[at] == wanted
             count[known] = counts[at[known]]
         who = (lines << 40) | (count << 12) | (threads + 1)
-        return np.asarray(np.where(events == _NEVER, 0, who))
+        return np.where(events == _NEVER, 0, who)
 
     @staticmethod
-    def _key(event: Any, cta: Any, thread: Any) -> Array:
+    def _key(event: Any, cta: Any, thread: Any) -> Any:
         return (np.asarray(event, np.int64) << 32) | (np.asarray(cta, np.int64) << 11) | (np.asarray(thread) + 1)
 
     @cached_property
@@ -252,7 +252,7 @@ class Observed:
         return np.asarray(addresses[before] + source.register * width + half * width // 2)[:, None]
 
     def accumulator(self, line: int, cta: int, number: int) -> int:
-        """Where the accumulator of a CTA's so many-th MMA of a line begins in Tensor Memory; -1 if that is not known."""
+        """Where the accumulator of a CTA's so many-th MMA of a line begins in Tensor Memory; -1: not known."""
         found = self._accumulators.get((line, cta), [])
         return found[number] if number < len(found) else -1
 

@@ -81,6 +81,16 @@ class Trace:
             for i, text in enumerate(texts)
         }
 
+    def part(self, start: int, stop: int | None = None) -> Trace:
+        """The trace of one kernel's compile: of the accesses from the so many-th on."""
+        numbers = range(len(self.accesses))[start:stop]
+        brought = {
+            store - start: [load - start for load in loads if load in numbers]
+            for store, loads in self.brought.items()
+            if store in numbers
+        }
+        return Trace(self.source, self.accesses[start:stop], self.names, self.failures, self.tma, brought)
+
     def guarded(self) -> dict[str, str]:
         """What a golden of this trace keeps."""
         return self.layouts

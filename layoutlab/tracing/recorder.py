@@ -151,7 +151,7 @@ class _Recorder:
             load = self.registers.access_of(source)
             if load is not None:
                 self.registers.loaded(load, target)
-        elif spaces == ("rmem", "smem"):
+        elif spaces in (("rmem", "smem"), ("rmem", "tmem")):
             store = self.registers.access_of(target)
             if store is not None:
                 known = self.trace.brought.setdefault(store, [])

@@ -34,6 +34,7 @@ from layoutlab.tracing.record import Trace
 Array = NDArray[Any]
 WARP = 32
 LANE_BYTES = 2048  # of Tensor Memory
+MISSING_WAIT = "started work is done late: a wait is missing"
 _MOST_STORES = 512  # of one writer, whose wavefronts are counted
 
 
@@ -54,7 +55,8 @@ def rows_of(ran: Ran, trace: Trace, traced: Iterable[Row]) -> list[Row]:
         if isinstance(report, str):
             faulty = report.startswith(("AccessError", "Deadlock"))
             when = "late" if report is ran.late else "early"
-            why = f"with started work done {when}, the run stops: {report}"
+            alike = ran.early == ran.late
+            why = f"{'' if alike else f'with started work done {when}, '}the run stops: {report}"
             return [Row(ran.kernel, "-", "-", "refuted" if faulty else "unsupported", why)]
     assert not isinstance(ran.early, str) and not isinstance(ran.late, str)
     assert ran.early.provenance is not None and ran.late.provenance is not None
@@ -67,9 +69,10 @@ def rows_of(ran: Ran, trace: Trace, traced: Iterable[Row]) -> list[Row]:
     for (reader, space), all_taken in early.readers.items():
         fault = _timing(early, late, reader, space)
         lost = _never_written(early, late, reader, space, lines)
-        if lost:
+        if lost and not lost.endswith(MISSING_WAIT):
             name = named.shown(space, all_taken)
             rows.append(Row(name, "-", str(reader), "refuted", f"covered: {lost}", places=(reader.where,)))
+        fault = fault or (lost if lost.endswith(MISSING_WAIT) else "")
         for taken in named.apart(space, all_taken):
             for pair in _pairs(early, reader, space, taken):
                 common = {"buffer": named.shown(space, taken), "writer": str(pair.writer), "reader": str(reader),
@@ -99,13 +102,18 @@ def _pairs(run: Observed, reader: Site, space: str, taken: Sequence[Taken]) -> l
     return [Pair(space, writer, reader, by_writer[writer], n) for writer, n in elements.most_common()]
 
 
+def _counted(taken: Sequence[Taken]) -> str:
+    """What writers are counted by: a thread's load has no elements, only bytes."""
+    return "bytes" if all(t.read is None for t in taken) else "elements"
+
+
 def _never_written(early: Observed, late: Observed, reader: Site, space: str, lines: set[int]) -> str:
     """The first element of what is read that nobody wrote, in either run; "" where there is none.
 
     `lines` are the PTX lines of which the machine says so too: a TMA box may leave its tensor, and some writes
     (tcgen05.alloc's) are nobody's.
     """
-    for run, when in ((early, ""), (late, " if started work is done late: a wait is missing")):
+    for run, when in ((early, ""), (late, f" if {MISSING_WAIT}")):
         for t in run.readers.get((reader, space), []):
             fresh = t.writers[..., 0] == 0
             if not fresh.any() or t.line not in lines:
@@ -113,7 +121,7 @@ def _never_written(early: Observed, late: Observed, reader: Site, space: str, li
             at = np.unravel_index(int(fresh.argmax()), fresh.shape)
             where = t.location[at]
             place = f"byte {int(where)}" if space == "shared" else f"lane {int(where[0])} column {int(where[1])}"
-            many = f"{int(fresh.sum())} of {fresh.size} elements"
+            many = f"{int(fresh.sum())} of {fresh.size} {_counted([t])}"
             return f"it reads {place} of CTA {t.cta}, which nobody wrote ({many}){when}"
     return ""
 
@@ -127,9 +135,7 @@ def _timing(early: Observed, late: Observed, reader: Site, space: str) -> str:
     if mine is None or theirs is None:
         return "only one of the runs came to it"
     if len(mine[0]) != len(theirs[0]):  # lanes that store one box alike count once if it is done at once
-        if _as_set(mine) == _as_set(theirs):
-            return ""
-        return f"{reader} reads other things if started work is done late: a wait is missing before it"
+        return "" if _as_set(mine) == _as_set(theirs) else f"it reads other things if {MISSING_WAIT}"
     different = mine[0] != theirs[0]
     different &= (mine[0] != 0) & (theirs[0] != 0)  # what nobody wrote is told of by itself
     if not different.any():
@@ -177,8 +183,8 @@ def _placed(run: Observed, pair: Pair, traced: Sequence[Row], named: _Named) -> 
     if origin is not None:
         return "proved", origin.said, ""
     why = (
-        f"all of it was written before it was read ({pair.elements} elements, early and late alike); which element "
-        "each value is meant to be the run does not know, and no traced copy says it"
+        f"all of it was written before it was read ({pair.elements} {_counted(pair.taken)}, early and late alike); "
+        "which element each value is meant to be the run does not know, and no traced copy says it"
     )
     return "unsupported", why, ""
 

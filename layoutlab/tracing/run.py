@@ -60,16 +60,25 @@ def _run(file: Path, name: str, settings: Mapping[str, str]) -> str:
         raise
     except Exception as error:
         said = _plain(str(error))
-        return f"the script ended with {type(error).__name__}{f': {said}' if said else ''}"
+        return f"the script ended with {type(error).__name__}{_where(error, file)}{f': {said}' if said else ''}"
     return ""
 
 
+def _where(error: Exception, file: Path) -> str:
+    """The file's last line that an error went through."""
+    import traceback
+
+    frames = traceback.extract_tb(error.__traceback__)
+    mine = [frame.lineno for frame in frames if Path(frame.filename).resolve() == file.resolve()]
+    return f" at {file.name}:{mine[-1]}" if mine else ""
+
+
 def _plain(text: str) -> str:
-    """The first line of an error that says something, without colours."""
+    """What an error says, without colours and in one line: its first two lines that say something."""
     import re
 
-    lines = (re.sub(r"\x1b\[[0-9;]*m", "", line).strip() for line in text.splitlines())
-    return next(filter(None, lines), "")
+    lines = [" ".join(re.sub(r"\x1b\[[0-9;]*m", "", line).split()) for line in text.splitlines()]
+    return "; ".join([line for line in lines if line][:2])
 
 
 @contextmanager
@@ -83,9 +92,10 @@ def _replaying(found: Trace) -> Iterator[None]:
     table = found.replayed = list[dict[str, Any]]()
 
     def on_launch(ran: Ran) -> None:
-        table.extend(row for row in told(rows_of(ran, found, judge(found))) if row not in table)
+        mine = found.part(*ran.traced)
+        table.extend(row for row in told(rows_of(ran, mine, judge(mine))) if row not in table)
 
-    calls = Calls(on_launch)
+    calls = Calls(on_launch, lambda: len(found.accesses))
     with intercepted(calls):
         yield
         calls.run_what_was_not_called()

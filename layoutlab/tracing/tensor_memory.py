@@ -98,10 +98,8 @@ def _cut(a: Side, b: Side) -> Side | None:
             return None
         return replace(a, tile=b.tile, start_bits=b.start_bits)
     mine, theirs = _columns(a), _columns(b)
-    if not (mine.start <= theirs.start and theirs.stop <= mine.stop):
+    if not (mine.start <= theirs.start and theirs.stop <= mine.stop) or a.extents[0] not in (64, 128) or not _plain(a):
         return None
-    if not _plain(a):
-        raise Unsupported(f"the accumulator {a.access.tensor} has another layout than tcgen05.mma writes")
     return replace(a, tile=Layout(b.extents, (LANE_BITS // WORD_BITS, 1)), start_bits=b.start_bits)
 
 
@@ -166,7 +164,7 @@ def _owner(access: Access, tile: Tile) -> Owner:
     tv, tiler = parse(access.texts["registers"]), parse(access.texts["tiler"])
     if not isinstance(tv, Layout) or tv.rank() != 2:
         raise Unsupported(f"the copy's thread-value layout is {tv}")
-    threads, values = int(tv[0].size()), int(tv[1].size())  # type: ignore[arg-type]
+    threads, values = int(tv[0].size()), int(tv[1].size())
     rows, columns = tile.shape
     each = WORD_BITS // tile.bits
     copy: Any = SimpleNamespace(tv=tv, tiler=tiler)

@@ -3,10 +3,10 @@
     python3 -m venv /tmp/strangers && /tmp/strangers/bin/pip install -r tests/strangers/requirements.txt
     /tmp/strangers/bin/pip install --no-deps flash-attn-4==4.0.0b36 quack-kernels==0.6.5
     /tmp/strangers/bin/pip install -e .
-    /tmp/strangers/bin/python tests/strangers/record.py            # all; or only the names that contain an argument
+    /tmp/strangers/bin/python tests/strangers/trace.py            # all; or only the names that contain an argument
 
 It needs torch (the CPU build does), so it is no part of the ordinary tests: they hold README.md's table against what
-this wrote to tests/data/strangers.json (tests/test_strangers.py).
+this wrote to tests/data/strangers_traced.json (tests/test_strangers_traced.py).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-RECORD = HERE.parent / "data" / "strangers.json"
+RECORD = HERE.parent / "data" / "strangers_traced.json"
 PACKAGES = ("flash-attn-4", "quack-kernels", "nvidia-cutlass-dsl", "torch")
 FLASH, QUACK = "flash_attn_fwd.py", "quack_kernels.py"
 ARCHES = ("sm_80", "sm_90a", "sm_100a", "sm_120")
@@ -66,7 +66,36 @@ class Edit:
     buffer: str
 
 
-EDITS: list[Edit] = []
+_FORWARD100 = Case("flash-attn-4 forward, head dim 128", "sm_100a", f"{FLASH}:forward", ("head_dim=128",))
+_FORWARD90 = Case("flash-attn-4 forward, head dim 128", "sm_90a", f"{FLASH}:forward", ("head_dim=128",))
+_FORWARD80 = Case("flash-attn-4 forward, head dim 64", "sm_80", f"{FLASH}:forward", ("head_dim=64",))
+_GEMM100 = Case("quack gemm", "sm_100a", f"{QUACK}:gemm")
+_GEMM90 = Case("quack gemm", "sm_90a", f"{QUACK}:gemm")
+EDITS = [
+    Edit("operand A of quack's GEMM, another swizzle", "quack/gemm_sm100.py",
+         "sA_mma = storage.sA.get_tensor(a_smem_layout.outer, swizzle=a_smem_layout.inner)",
+         "sA_mma = storage.sA.get_tensor(a_smem_layout.outer, swizzle=cute.make_swizzle(2, 4, 3))", _GEMM100, "sA_mma"),
+    Edit("operand B of quack's GEMM, 128 bytes further", "quack/sm90_utils.py",
+         "tCrB = thr_mma.make_fragment_B(thr_mma.partition_B(sB))",
+         "tCrB = thr_mma.make_fragment_B(thr_mma.partition_B(cute.make_tensor(sB.iterator + 64, sB.layout)))",
+         _GEMM90, "sB"),
+    Edit("D of quack's GEMM, another swizzle", "quack/gemm_sm100.py",
+         "sD = storage.sD.get_tensor(epi_smem_layout.outer, swizzle=epi_smem_layout.inner)",
+         "sD = storage.sD.get_tensor(epi_smem_layout.outer, swizzle=cute.make_swizzle(1, 4, 3))", _GEMM100, "sD"),
+    Edit("K of the SM100 attention, 128 bytes further", "flash_attn/cute/flash_fwd_sm100.py",
+         "tSrK = tiled_mma_qk.make_fragment_B(sK)",
+         "tSrK = tiled_mma_qk.make_fragment_B(cute.make_tensor(sK.iterator + 64, sK.layout))", _FORWARD100, "sK"),
+    Edit("Q of the SM100 attention, a narrower tile", "flash_attn/cute/flash_fwd_sm100.py",
+         "tSrQ = tiled_mma_qk.make_fragment_A(sQ)",
+         "tSrQ = tiled_mma_qk.make_fragment_A(cute.make_tensor(sQ.iterator, cute.make_layout(sQ.shape, "
+         "stride=((32, 1), 0, (16, 4096), 8192))))", _FORWARD100, "sQ"),
+    Edit("Q of the SM90 attention, another swizzle", "flash_attn/cute/flash_fwd_sm90.py",
+         "sQ = storage.sQ.get_tensor(sQ_layout.outer, swizzle=sQ_layout.inner)",
+         "sQ = storage.sQ.get_tensor(sQ_layout.outer, swizzle=cute.make_swizzle(2, 4, 3))", _FORWARD90, "sQ"),
+    Edit("K of the SM80 attention, read 16 bytes further", "flash_attn/cute/flash_fwd.py",
+         "tSsK = smem_thr_copy_K.partition_S(sK)",
+         "tSsK = smem_thr_copy_K.partition_S(cute.make_tensor(sK.iterator + 8, sK.layout))", _FORWARD80, "sK"),
+]  # fmt: skip
 
 
 def traced(arguments: list[str], first_on_path: str = "") -> dict[str, Any]:
@@ -130,9 +159,9 @@ def main() -> int:
                 continue
             found = run(thing)
             done[found["kernel"], found["arch"], found.get("what")] = found
+            known[kind] = list(done.values())
+            RECORD.write_text(json.dumps(known, indent=1) + "\n")
             print(name(thing), found.get("counts") or found.get("refuted"), found["ended"] or "", flush=True)
-        known[kind] = list(done.values())
-        RECORD.write_text(json.dumps(known, indent=1) + "\n")
     return 0
 
 

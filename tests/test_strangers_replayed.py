@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-RECORD = json.loads((ROOT / "tests" / "data" / "strangers.json").read_text())
+RECORD = json.loads((ROOT / "tests" / "data" / "strangers_replayed.json").read_text())
 ARCHITECTURES = {"sm_90a": "SM90", "sm_100a": "SM100"}
 
 
