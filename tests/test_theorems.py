@@ -493,6 +493,16 @@ def test_a_buffer_of_symbols_may_be_empty_and_does_not_end_before_it_starts() ->
         beside(64, 256)
 
 
+def test_a_symbol_needs_no_default() -> None:
+    def bare(k: Any) -> Handoff:
+        return rows(k)
+
+    bare.__annotations__["k"] = Annotated[int, MultipleOf(64)]
+    assert prove(handoff(bare)).verdict == "proved"
+    with pytest.raises(LayoutError, match="bare needs a value for k"):
+        handoff(bare)()
+
+
 def test_code_that_needs_a_number_is_told_so() -> None:
     theorem = prove(counting)
     assert theorem.verdict == "undecided"
