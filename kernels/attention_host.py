@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from layoutlab.errors import LayoutError
-from layoutlab.kernels.attention_config import AttentionConfig
+from layoutlab.kernels.attention_config import ROWS, AttentionConfig
 
 if TYPE_CHECKING:
     pass
@@ -29,6 +29,12 @@ ALIGNMENT = 16
 
 DEFAULT_CTAS = 148
 """CTAs at most, one for each SM of a B200; what is left over, a CTA takes in turn."""
+
+F32_MIN, F32_MAX = 2.0**-126, (2 - 2.0**-23) * 2.0**127
+"""Normal float32 numbers: the kernel's arithmetic takes what is smaller for zero."""
+
+MAX_INT32 = 2**31 - 1
+"""What the kernel counts rows, keys, heads and Q tiles up to."""
 
 NUMPY_TYPES = {"bfloat16": "bf16", "float16": "f16", "float32": "f32", "uint16": "bits16"}
 DLPACK_TYPES = {"BFloat16": "bf16", "Float16": "f16", "Float32": "f32"}
@@ -121,6 +127,11 @@ def check(config: AttentionConfig, q: Any, k: Any, v: Any, o: Any, lse: Any = No
         raise LayoutError(f"q has {batch} batches, and k and v {k.shape[0]}")
     if heads % k.shape[2]:
         raise LayoutError(f"{heads} heads of q are no multiple of the {k.shape[2]} heads of k and v")
+    if max(seq_q, k.shape[1], batch * heads * -(-seq_q // ROWS)) > MAX_INT32 - ROWS:
+        raise LayoutError(
+            f"q of shape {q.shape} and k of shape {k.shape} have more rows, keys or tiles than the kernel counts: "
+            f"up to {MAX_INT32 - ROWS} of each"
+        )
     stats: dict[str, Operand | None] = {"lse": None, "row_max": None}
     for name, x in (("lse", lse), ("row_max", row_max)):
         if x is not None:
@@ -174,8 +185,10 @@ def arguments(problem: Problem, scale: float | None = None, ctas: int = DEFAULT_
     scale = 1.0 / math.sqrt(problem.config.head_dim) if scale is None else scale
     if not (math.isfinite(scale) and scale > 0):
         raise LayoutError(f"scale={scale} is not a positive number: the row maximum is taken before scaling")
-    if ctas < 1:
-        raise LayoutError(f"ctas={ctas} is not at least 1")
+    if not F32_MIN <= scale <= F32_MAX:
+        raise LayoutError(f"scale={scale} is no float32, as which the kernel takes it: {F32_MIN:.3g} to {F32_MAX:.3g}")
+    if not 1 <= ctas <= MAX_INT32:
+        raise LayoutError(f"ctas={ctas} is not {'at least 1' if ctas < 1 else f'at most {MAX_INT32}'}")
     batch, seq_q, heads, _ = problem.q.shape
     # Without keys, K and V are no memory; the one row that is loaded and masked is then taken from Q.
     k, v = (problem.k, problem.v) if problem.k.shape[1] else (problem.q, problem.q)

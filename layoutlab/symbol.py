@@ -32,8 +32,8 @@ from layoutlab.errors import LayoutError
 class UnknownRemainder(LayoutError):
     """A remainder that differs among the values of its unknowns: it is known again for each residue of them."""
 
-    def __init__(self, value: Sym, divisor: int | Sym) -> None:
-        super().__init__(f"the remainder of {value} by {divisor} is not known")
+    def __init__(self, value: Sym, divisor: int | Sym, what: str = "remainder") -> None:
+        super().__init__(f"the {what} of {value} by {divisor} is not known")
         adding = [m for m, c in value.terms if not isinstance(divisor, int) or not divisor or c % divisor]
         self.unknowns = frozenset(name for monomial in adding for name in monomial)
         """The unknowns on which the remainder depends."""
@@ -120,7 +120,15 @@ class Sym:
     __rmul__ = __mul__
 
     def __floordiv__(self, other: int | Sym) -> int | Sym:
-        """The exact quotient; refuses where it is not known to be one."""
+        """The exact quotient; refuses where it is not known to be one.
+
+        Of all values, as `assuming` has them, it is rounded down as that of numbers is, and refused where what is
+        rounded away differs among them: (8 + 64 N) // 16 is 4 N.
+        """
+        if isinstance(other, int) and other and _ASSUMED.get() is not None:
+            if any(c % other for m, c in self.terms if m):
+                raise _refused(UnknownRemainder(self, other, "quotient"))
+            return _simplest({m: c // other for m, c in self.terms})
         if isinstance(other, Sym) and other.anonymous:
             raise LayoutError(f"the quotient of {self} by {other} is not known")
         if self == other:
@@ -290,7 +298,8 @@ class Condition:
 
         >>> n = Sym("N")
         >>> with assuming(N=1):
-        ...     [Condition(8 * n, 64, "").implies(Condition(k * n, limit, "")) for k, limit in ((4, 64), (16, 64), (16, 128))]
+        ...     others = [Condition(k * n, limit, "") for k, limit in ((4, 64), (16, 64), (16, 128))]
+        ...     [Condition(8 * n, 64, "").implies(other) for other in others]
         [True, False, True]
         """
         return any(

@@ -88,7 +88,7 @@ def test_where_there_is_none_it_says_why(name: str, settings: dict[str, Any], wh
     found = derive(CATALOGUE[name](**settings))
     assert (found.verdict, found.exit_status, found.pieces) == ("none", 1, ())
     assert any(why in text for text in found.refusals.values()), found.refusals
-    assert why in report(found).replace("\n# ", " ") and "no writer of this kind" in report(found)
+    assert why in report(found).replace("\n# ", " ") and "no writer of the forms" in report(found)
 
 
 def tile(k: int = 64, bits: int = 16) -> ll.Tile:
@@ -104,6 +104,15 @@ def test_an_owner_that_leaves_the_tile_or_does_not_fill_it() -> None:
     assert found.verdict == "none" and "the threads hold k=0 to 63, and P" in found.refusals[""]
     found = derive(ll.Handoff(P, writer=narrow, reader="(128,48):(48,1)"))
     assert found.verdict == "none" and "no thread holds that element" in found.refusals["coordinate"]
+
+
+def test_less_than_a_warp_is_no_matter_of_widths() -> None:
+    P = ll.Tile("P", m=16, k=64, bits=16)
+    plain = ll.smem("(16,64):(64,1)", over=P)
+    h = ll.Handoff(P, writer=ll.store("(16,64):(1,16)", plain, bits=16), reader=ll.declared("(16,64):(64,1)", P))
+    found = derive(h)
+    assert [piece.form for piece in found.pieces] == ["coordinate"]
+    assert found.refusals["cotiled_copy"] == "stores are a warp's, and 16 threads are less than its 32"
 
 
 def test_widths_that_no_store_has() -> None:

@@ -215,7 +215,14 @@ def of_three_coordinates() -> Handoff:
     return ll.Handoff(P, writer=writer, reader=ll.declared("(16,64,8):(64,1,1024)", P))
 
 
+def of_threads_across_rows() -> Handoff:
+    """56 elements of the next columns for each thread: where they lie is no sum of steps of threads and values."""
+    P = ll.Tile("P", m=48, k=112, bits=16)
+    return written_anyhow(P, ll.owned("(96,56):(56,1)", P), ll.declared("S<1,4,3> o 0 o (48,112):(112,1)", P))
+
+
 OWN = [
+    of_threads_across_rows,
     transposed,
     in_another_order,
     fragments_in_another_order,
@@ -231,6 +238,8 @@ def test_pasted_stores_of_a_users_handoff(make: Any, tmp_path: Path) -> None:
     found, pasted = pasted_of(make(), tmp_path)
     hold_stores(found, pasted)
     facts = {piece.form: piece.facts for piece in found.pieces}
+    if make is of_threads_across_rows:
+        assert list(facts) == ["coordinate"] and "no sum of strides" in found.refusals["cotiled_copy"]
     if make is transposed:
         assert facts["stmatrix"]["instruction"] == "stmatrix.x4.trans"
     if make is in_another_order:
@@ -384,7 +393,7 @@ def test_pasted_loads_by_tma(name: str, settings: dict[str, Any], tmp_path: Path
 
 def image_as_read(h: Handoff, part: int) -> Any:
     """Shared memory in which each element's number lies where the writer puts it, from byte 0 of its space on."""
-    tags, where = owned_tags(h)
+    _, where = owned_tags(h)
     axes = h.writer.write.axes
     t, v = np.meshgrid(np.arange(axes["t"]), np.arange(axes["v"]), indexing="ij")
     at = h.writer.write.at(t=t, v=v)["bit"] // h.tile.bits
@@ -433,7 +442,7 @@ def test_pasted_loads_by_ldmatrix(operand: str, k: int, tmp_path: Path) -> None:
 def test_the_real_kernel_takes_the_pasted_operand_in_tensor_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """tcgen05.mma reads P where the model says, of a pointer of 32-bit words, and O's accumulator is traced beside it."""
+    """tcgen05.mma reads P where the model says, of a pointer of 32-bit words; an accumulator's tensor is made too."""
     from layoutlab.crosscheck.tmem_p import kernel_settings
     from layoutlab.kernels import attention, attention_observe
 
@@ -464,3 +473,16 @@ def produced_by_the_mma() -> Handoff:
     """An accumulator in Tensor Memory that the next MMA accumulates on, begun at another column than is read."""
     O = ll.Tile("O", m=128, n=64, bits=32)  # noqa: E741
     return ll.Handoff(O, writer=ll.umma_out(ll.tmem(over=O, column=0)), reader=ll.umma_d(O, column=256))
+
+
+def test_boxes_that_the_dsl_does_not_make_are_not_printed() -> None:
+    """Rows of 32 bytes in a swizzle of 64: of such a layout CuTe DSL makes a box of each row, at odd addresses."""
+    P = ll.Tile("P", m=64, k=8, bits=32)
+    s = ll.smem("S<2,4,3> o 0 o (64,8):(16,1)", over=P, align_bytes=1024)
+    writer, box = ll.store("(64,8):(1,64)", s, bits=32), {"k": 8, "m": 64}
+    h = ll.Handoff(P, writer=writer, reader=ll.tma_store(s, box=box, swizzle=64))
+    assert ll.verify(h).proved
+    found = derive(h, "reader")
+    assert found.verdict == "none" and "makes one of each row" in found.refusals["tma_store"]
+    loaded = ll.Handoff(P, writer=ll.tma_load(s, box=box, swizzle=64), reader=ll.declared(s, P))
+    assert ll.verify(loaded).proved and "makes one of each row" in derive(loaded).refusals["tma_load"]

@@ -190,3 +190,10 @@ def test_the_places_that_are_counted_are_the_writers_own() -> None:
             assert bit(t, v) == write.at(t=t, v=v)["bit"]
             compared += 1
     assert compared == 4 * 19 * 26
+
+
+def test_a_store_of_more_values_than_a_thread_has_is_not_counted() -> None:
+    P = ll.Tile("P", m=128, k=4, bits=16)
+    s = ll.smem("(128,4):(4,1)", over=P, align_bytes=1024)
+    h = ll.Handoff(P, writer=ll.store("(128,4):(1,128)", s, bits=128), reader=ll.declared("(128,4):(4,1)", P))
+    assert "not counted, a thread has 4 values, and a store moves 8" in str(ll.verify(h))

@@ -363,6 +363,17 @@ def test_code_that_tells_symbols_from_numbers_is_not_proved(name: str) -> None:
     assert case.counterexample and not verify(evading(**case.counterexample.settings)).proved
 
 
+def test_code_that_rounds_up_is_proved() -> None:
+    def padded(k: Any = 64) -> Handoff:
+        return rows((k + 63) // 64 * 64)
+
+    padded.__annotations__["k"] = Annotated[int, MultipleOf(32)]
+    theorem = prove(handoff(padded))
+    assert [str(case.family) for case in theorem.cases if case.verdict == "proved"] == ["k % 64 == 0", "k % 64 == 32"]
+    assert all(verify(padded(k)).proved for k in range(32, 928, 32) if theorem.covers(k=k))
+    assert theorem.covers(k=896) and not theorem.covers(k=928)
+
+
 @handoff
 def refusing(k: Annotated[int, MultipleOf(64)] = 64) -> Handoff:
     if isinstance(k, int) and k == 128:

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from layoutlab.derive.boxes import Box
+from layoutlab.algebra import composition
+from layoutlab.derive.boxes import Box, refuse_gaps
 from layoutlab.derive.code import function, identifier, layout_code, tuple_code
 from layoutlab.derive.tensor_memory import TmemStore
 from layoutlab.derive.threads import Matrices, Needed, Vector
@@ -18,7 +19,7 @@ from layoutlab.errors import LayoutError
 from layoutlab.handoff.core import Handoff
 from layoutlab.handoff.storage import Smem
 from layoutlab.handoff.strided import modes_layout
-from layoutlab.layout import Layout
+from layoutlab.layout import Layout, make_identity_layout
 from layoutlab.swizzle import ComposedLayout
 
 TYPES = {8: "f8E4M3FN", 16: "bf16", 32: "f32", 64: "f64"}
@@ -89,13 +90,22 @@ def coordinate_piece(need: Needed, h: Handoff) -> Piece:
     body = [
         *buffer_lines(need.storage, f"r{name}"),
         f"owner = {layout_code(need.flat)}",
-        f"tCc{name} = cute.composition(cute.make_identity_tensor({tuple_code(tile.shape)}), owner)",
-        f"for v in cutlass.range_constexpr({values}):",
-        f"    s{name}[tCc{name}[tidx, v]] = r{name}[v]",
+        *_assigned(need, name),
     ]
     facts = {"owner": str(need.flat), "layout": str(need.storage.layout), "bits": need.bits, "stores": values}
     code = function(f"store_{name}_by_coordinate", arguments(name), doc, body)
     return Piece("coordinate", tuple(doc), code, h, facts)
+
+
+def _assigned(need: Needed, name: str) -> list[str]:
+    """The loop, over coordinates where those of threads and values are a layout, else over the tile's flat ones."""
+    shape, loop = need.owner.tile.shape, f"for v in cutlass.range_constexpr({need.owner.places.axes['v']}):"
+    try:
+        composition(make_identity_layout(shape), need.flat)
+    except LayoutError:
+        return [loop, f"    s{name}[owner((tidx, v))] = r{name}[v]  # a flat coordinate"]
+    coordinates = f"cute.composition(cute.make_identity_tensor({tuple_code(shape)}), owner)"
+    return [f"tCc{name} = {coordinates}", loop, f"    s{name}[tCc{name}[tidx, v]] = r{name}[v]"]
 
 
 def stmatrix_piece(need: Needed, found: Matrices, h: Handoff) -> Piece:
@@ -200,6 +210,7 @@ def mma_piece(h: Handoff) -> Piece:
 def tma_piece(storage: Smem, found: Box, h: Handoff) -> Piece:
     """The layout by which `make_tiled_tma_atom` makes these boxes, and the copy that fills the buffer."""
     tile = h.tile
+    refuse_gaps(found, tile)
     name, data = identifier(tile.name), plain_layout(storage)
     swizzle = storage.layout.inner if isinstance(storage.layout, ComposedLayout) else None
     composed = f"cute.make_composed_layout({swizzle_code(swizzle)}, 0, {layout_code(data)})"

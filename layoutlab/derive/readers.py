@@ -14,10 +14,20 @@ from collections.abc import Callable
 
 from layoutlab.atoms.descriptors import Arch, Major, SmemDescriptor, SwizzleMode
 from layoutlab.atoms.operand import k_per_instruction
-from layoutlab.derive.boxes import boxes_over
+from layoutlab.derive.boxes import boxes_over, refuse_gaps
 from layoutlab.derive.code import function, identifier, layout_code, tuple_code
 from layoutlab.derive.core import Forms, Unsupported
-from layoutlab.derive.pieces import COLUMN_0, CPASYNC, LDMATRIX, Piece, arguments, buffer_lines, check_copy, plain_layout, swizzle_code
+from layoutlab.derive.pieces import (
+    COLUMN_0,
+    CPASYNC,
+    LDMATRIX,
+    Piece,
+    arguments,
+    buffer_lines,
+    check_copy,
+    plain_layout,
+    swizzle_code,
+)
 from layoutlab.derive.threads import needed
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.boxes import tma_store
@@ -180,6 +190,7 @@ def buffer_of(h: Handoff) -> Smem:
 def _boxes(h: Handoff) -> Piece:
     storage, name = buffer_of(h), identifier(h.tile.name)
     found = boxes_over(storage, next(iter(h.reader.given["box"])))
+    refuse_gaps(found, h.tile)
     tensor = h.reader.given.get("tensor")
     reader = tma_store(storage, box=found.box, swizzle=found.swizzle, starts_bytes=found.starts_bytes, tensor=tensor)
     data = plain_layout(storage)
@@ -202,10 +213,13 @@ def _boxes(h: Handoff) -> Piece:
     send = function(
         f"send_{name}",
         f"store: cute.CopyAtom, tma_m{name}: cute.Tensor, start: cute.Pointer, element_type: cutlass.Constexpr",
-        ("By one warp, behind a fence of the async proxy and a barrier; the buffer is free when the bulk group is done.",),
+        (
+            "By one warp, behind a fence of the async proxy and a barrier; its bulk group ends before the buffer is reused.",
+        ),
         [
             f"s{name}_layout = {layout_code(data)}",
-            f"s{name} = cute.make_tensor(cute.recast_ptr(start, {swizzle_code(swizzle)}, element_type), s{name}_layout)",
+            f"pointer = cute.recast_ptr(start, {swizzle_code(swizzle)}, element_type)",
+            f"s{name} = cute.make_tensor(pointer, s{name}_layout)",
             f"g{name} = cute.zipped_divide(tma_m{name}, {tuple_code(h.tile.shape)})[None, 0]",
             f"part = cute.group_modes(s{name}, 0, {len(h.tile.extents)})",
             f"t{name}s{name}, t{name}g{name} = cpasync.tma_partition(store, 0, cute.make_layout(1), part, g{name})",

@@ -29,7 +29,7 @@ from layoutlab.theorems.claims import Held, Open, held
 from layoutlab.theorems.family import Family, Residue
 from layoutlab.theorems.proof import Proof, proof_of
 
-MORE, TRIED, POINTS = 4, 16, 1 << 16
+MORE, TRIED, POINTS = 4, 16, 1 << 18
 """How far from the least values counterexamples are looked for, in how many instances, of how many elements."""
 COMPARED = 3
 """Instances of a proved family that are made of numbers too."""

@@ -502,6 +502,8 @@ def _atomic(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
     def run(f: Frame) -> None:
         space, at = access.resolve(f)
         flat_at = at.ravel()
+        if isinstance(space, SharedSpace) and q["op"] != "exch":
+            space.loaded(f, space.index(f, at, dtype.itemsize, count, ins), dtype.itemsize, count, ins)
         old = np.empty(flat_at.shape, dtype)
         view = f"u{bits}"
         operands = [f.select(getattr(f, view)[s]).ravel().view(dtype) for s in sources]
