@@ -82,7 +82,7 @@ def test_a_missing_wait_is_found(replayed) -> None:  # type: ignore[no-untyped-d
     (row,) = answer["rows"]
     assert (status, row["verdict"]) == (1, "refuted")
     assert row["why"].endswith(
-        "which nobody wrote (128 of 128 elements) if started work is done late: a wait is missing"
+        "which nobody wrote (128 of 128 bytes) if started work is done late: a wait is missing"
     )
 
 
