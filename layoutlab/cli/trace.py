@@ -104,6 +104,8 @@ def run(args: Namespace) -> int:
 
 def _nothing(target: str, trace: Any) -> str:
     """Why there is no row."""
+    if trace.layouts and trace.replayed is not None:
+        return "nothing was run: no kernel was called with arrays, or the file ended before"
     if trace.layouts:
         return "no handoff was seen: no partition of a buffer in shared or Tensor Memory"
     how = "" if ".py:" in target or target.endswith(".json") else f", or name what does: {target}:CALLABLE"

@@ -174,12 +174,13 @@ def _placed(run: Observed, pair: Pair, traced: Sequence[Row], named: _Named) -> 
     origin = followed(run, pair.reader, pair.space, pair.taken)
     if origin is not None and origin.fault:
         return "refuted", origin.fault, ""
-    for row in traced:
-        agreement = _agreement(pair, row, named)
-        if agreement:
-            said = f"traced {row.buffer}: {row.writer} -> {row.reader}, {row.verdict}; {agreement}"
-            said += f"; {origin.said}" if origin is not None else ""
-            return row.verdict, said + (f": {row.why}" if row.verdict != "proved" else ""), row.buffer
+    agreeing = [(row, agreement) for row in traced if (agreement := _agreement(pair, row, named))]
+    if agreeing and len({row.verdict for row, _ in agreeing}) == 1:
+        row, agreement = agreeing[0]
+        buffer = " or ".join(dict.fromkeys(row.buffer for row, _ in agreeing))  # allocations whose order is not known
+        said = f"traced {row.buffer}: {row.writer} -> {row.reader}, {row.verdict}; {agreement}"
+        said += f"; {origin.said}" if origin is not None else ""
+        return row.verdict, said + (f": {row.why}" if row.verdict != "proved" else ""), buffer
     if origin is not None:
         return "proved", origin.said, ""
     why = (
