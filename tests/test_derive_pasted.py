@@ -322,8 +322,9 @@ def test_the_real_kernel_takes_the_pasted_store_and_operand(tmp_path: Path, monk
     for settings in ({"kv": 64}, {"kv": 128, "load": "x16", "dtype": "f16"}):
         h = CATALOGUE["sP"](**settings)
         writer, reader = module_of(report(derive(h)), tmp_path), module_of(report(derive(h, "reader")), tmp_path)
-        store, operand = writer.store_P_by_copy, reader.sP_operand
-        monkeypatch.setattr(p_replay, "compile_kernel", lambda chosen, s=store, o=operand: compiled_p(chosen, s, o))
+        v = CATALOGUE["sV"](kv=settings["kv"], head_dim=64, dtype=settings.get("dtype", "bf16"))
+        parts_ = writer.store_P_by_copy, reader.sP_operand, module_of(report(derive(v, "reader")), tmp_path).sV_operand
+        monkeypatch.setattr(p_replay, "compile_kernel", lambda chosen, p=parts_: compiled_p(chosen, *p))
         seen = p_replay.observe({**settings, "write_swizzle": "none"})
         size = h.tile.size
         assert seen["stopped"] is None and seen["seen"] == list(range(size)), settings
