@@ -344,3 +344,16 @@ def test_functions_of_several_handoffs_have_names_of_their_own() -> None:
     copies = [name for name in functions if "by_copy" in name]
     assert copies == ["store_my_P_by_copy", "store_my_P_by_copy_for_my_P", "store_my_P_by_copy_for_my_P_2"]
     assert len(functions) == len(set(functions)) and text.count("# Of my P:") == len(functions)
+
+
+def test_what_the_caller_passes_is_said() -> None:
+    """A warpgroup that begins at thread 128, a buffer that begins at byte 16."""
+    (piece,) = derive(CATALOGUE["oRescale"](first_warp=4)).pieces
+    assert "# tidx is the thread's number in the block less 128, the first" in piece.code
+    for piece in derive(CATALOGUE["sP"](base=16)).pieces:
+        assert "# start points to byte 16 of shared memory" in piece.code and "less" not in piece.code
+    P = tile()
+    owner = ll.owned("(128,64):(1,128)", P, first_thread=32)
+    plain = ll.smem("(128,64):(64,1)", over=P)
+    h = ll.Handoff(P, writer=ll.store(owner, plain, bits=16), reader=ll.declared(plain, P))
+    assert all("block less 32, the first" in piece.code for piece in derive(h).pieces)
