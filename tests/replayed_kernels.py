@@ -26,6 +26,18 @@ def launched(x: cute.Tensor, y: cute.Tensor, waits: cutlass.Constexpr):
     kernel(x, y, waits).launch(grid=(1, 1, 1), block=(32, 1, 1))
 
 
+@cute.kernel
+def doubling(x: cute.Tensor, y: cute.Tensor):
+    tid, _, _ = cute.arch.thread_idx()
+    y[tid] = x[tid] * 2
+
+
+@cute.jit
+def doubled(x: cute.Tensor, y: cute.Tensor):
+    """Of plain loads and stores, which take tensors of the host as they are."""
+    doubling(x, y).launch(grid=(1, 1, 1), block=(128, 1, 1))
+
+
 def arrays():
     return np.arange(128, dtype=np.float32), np.zeros(128, np.float32)
 

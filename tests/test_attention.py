@@ -272,6 +272,12 @@ def test_the_judgement_can_fail(change):
 # -- what is refused, before anything is compiled ---------------------------------------------------------------------
 
 
+def read_only(array):
+    """The array, not to be written."""
+    array.flags.writeable = False
+    return array
+
+
 class OnlyDlpack:
     """A tensor that offers nothing but the dlpack protocol."""
 
@@ -310,6 +316,12 @@ REFUSED_OPERANDS = [
     ({"lse": Operand(16, (1, 128, 4), "f32")}, "lse has shape"),
     ({"lse": Operand(16, (1, 4, 128), "bf16")}, "lse is bf16, and this kernel takes f32"),
     ({"q": [1.0]}, "q is a list"),
+    ({"q": np.float16(1)}, "q is a float16, not an array"),
+    ({"q": np.zeros(GOOD[0], ">f2")}, r"q has its bytes in another order \(>f2\)"),
+    ({"q": Operand(0, GOOD[0], "bf16")}, "q starts at 0, where no memory is"),
+    ({"o": read_only(np.zeros(GOOD[0], ml_dtypes.bfloat16))}, "o is read-only, and the kernel writes it"),
+    ({"lse": read_only(np.zeros((1, 4, 128), np.float32))}, "lse is read-only"),
+    ({"q": OnlyDlpack(np.zeros(GOOD[0], np.complex64))}, "q is a OnlyDlpack whose __dlpack__ gives no tensor"),
     (dense((1, 2**31, 4, 64), GOOD[1]), "more rows, keys or tiles than the kernel counts"),
     (dense(GOOD[0], (1, 2**31, 2, 64)), "more rows, keys or tiles than the kernel counts"),
     (dense((2**29, 1, 4, 64), (2**29, 1, 2, 64)), "more rows, keys or tiles than the kernel counts"),
@@ -360,6 +372,11 @@ def test_settings_are_refused_by_a_sentence_or_every_handoff_is_proved(values):
     verdicts = {name: verify(h).verdict for name, h in attention_handoffs(config).items()}
     wrong = [name for name, verdict in verdicts.items() if verdict != "proved"]
     assert len(wrong) == (config.fault not in ("none", "early_release") and displaces(config)), (config, wrong)
+
+
+def test_no_keys_are_a_dlpack_tensor_too():
+    """Its strides say nothing: there is no element that they lead to."""
+    assert operand("k", OnlyDlpack(np.zeros((1, 0, 2, 64), np.float16)), "f16").shape == (1, 0, 2, 64)
 
 
 def displaces(config):

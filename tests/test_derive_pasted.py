@@ -10,6 +10,7 @@ import pytest
 from pasted import fetched_registers, loaded_image, module_of, sent_tensor, shared_image, tensor_image
 
 import layoutlab as ll
+from layoutlab.algebra import composition
 from layoutlab.catalogue import CATALOGUE
 from layoutlab.derive import Derived, derive
 from layoutlab.derive.code import identifier
@@ -18,6 +19,7 @@ from layoutlab.derive.free_report import report as free_report
 from layoutlab.derive.report import report
 from layoutlab.handoff import Handoff
 from layoutlab.handoff.storage import Smem
+from layoutlab.layout import make_layout
 
 
 def owned_tags(h: Handoff) -> tuple[Any, Any]:
@@ -322,8 +324,9 @@ def test_the_real_kernel_takes_the_pasted_store_and_operand(tmp_path: Path, monk
     for settings in ({"kv": 64}, {"kv": 128, "load": "x16", "dtype": "f16"}):
         h = CATALOGUE["sP"](**settings)
         writer, reader = module_of(report(derive(h)), tmp_path), module_of(report(derive(h, "reader")), tmp_path)
-        store, operand = writer.store_P_by_copy, reader.sP_operand
-        monkeypatch.setattr(p_replay, "compile_kernel", lambda chosen, s=store, o=operand: compiled_p(chosen, s, o))
+        v = CATALOGUE["sV"](kv=settings["kv"], head_dim=64, dtype=settings.get("dtype", "bf16"))
+        parts_ = writer.store_P_by_copy, reader.sP_operand, module_of(report(derive(v, "reader")), tmp_path).sV_operand
+        monkeypatch.setattr(p_replay, "compile_kernel", lambda chosen, p=parts_: compiled_p(chosen, *p))
         seen = p_replay.observe({**settings, "write_swizzle": "none"})
         size = h.tile.size
         assert seen["stopped"] is None and seen["seen"] == list(range(size)), settings
@@ -486,3 +489,35 @@ def test_boxes_that_the_dsl_does_not_make_are_not_printed() -> None:
     assert found.verdict == "none" and "makes one of each row" in found.refusals["tma_store"]
     loaded = ll.Handoff(P, writer=ll.tma_load(s, box=box, swizzle=64), reader=ll.declared(s, P))
     assert ll.verify(loaded).proved and "makes one of each row" in derive(loaded).refusals["tma_load"]
+
+
+def kept_in_another_order() -> Handoff:
+    """A wgmma's accumulator whose rows' values are held one row after the other, and are the next A operand."""
+    h = CATALOGUE["rs_reuse"](kv=64)
+    layout = h.writer.owner.layout
+    owner = ll.owned(make_layout(layout[0], composition(layout[1], ll.Layout((16, 2), (2, 1)))), h.tile)
+    return ll.Handoff(h.tile, writer=ll.keep(owner), reader=h.reader)
+
+
+@pytest.mark.parametrize("make", [CATALOGUE["rs_reuse"], kept_in_another_order], ids=["as_held", "other_order"])
+def test_pasted_registers_are_the_fragment(make: Any, tmp_path: Path) -> None:
+    import cutlass
+    import cutlass.cute as cute
+
+    found, pasted = pasted_of(make(), tmp_path)
+    h, (threads, values) = found.handoff, found.handoff.writer.owner.places.axes.values()
+    assert (found.pieces[0].facts["order"] is None) == (make is CATALOGUE["rs_reuse"])
+
+    @cute.jit
+    def spread(rP: cute.Tensor, start: cute.Pointer, tidx: cutlass.Int32):
+        fragment = pasted.fragment_of_P(rP)
+        plain = cute.make_layout((threads, values), stride=(values, 1))
+        sP = cute.make_tensor(cute.recast_ptr(start, dtype=rP.element_type), plain)
+        for v in cutlass.range_constexpr(values):
+            sP[tidx, v] = fragment[v]
+
+    image, _ = shared_image(spread, owned_tags(h)[0], h.tile.bits, threads * values * 2, 0)
+    every = all_coordinates(h)
+    read = h.reader.read.at(**every)
+    shown = image[: threads * values].reshape(threads, values)
+    assert np.array_equal(shown[read["thread"], read["bit"] // h.tile.bits], numbered(h, every))

@@ -332,6 +332,19 @@ def test_an_atomic_reads_what_it_changes(text, kinds):
 INIT = "  mov.u32 %r3, %tid.x; mov.u32 %r4, smem; setp.ne.u32 %p1, %r3, 0; mov.u32 %r9, 0;\n"
 
 
+@pytest.mark.parametrize(("store", "byte"), [
+    ("st.shared.u32 [%r4+4], %r3;", 1028), ("@!%p1 st.shared.v2.b64 [%r4], {%rd1, %rd1};", 1024), ("st.shared.u64 [%r4+8], %rd1;", 0),
+    ("@!%p1 cp.async.cg.shared.global [%r4], [%rd1], 16; cp.async.wait_all;", 1024),
+    ("bar.sync 0; @!%p1 mbarrier.inval.shared.b64 [%r4]; bar.sync 0; st.shared.u32 [%r4+4], %r3;", 0),
+])  # fmt: skip
+def test_a_store_over_a_live_mbarrier(store, byte):
+    """Reported once, with the byte; beside it and after mbarrier.inval it is none."""
+    body = INIT + f"  ld.param.u64 %rd1, [out]; @!%p1 mbarrier.init.shared.b64 [%r4], 1; bar.sync 0;\n  {store}\n"
+    _, report = out_words(body)
+    assert [w.kind for w in report.warnings] == ["mbarrier overwritten"] * (byte > 0)
+    assert not byte or f"to shared byte {byte} of CTA 0, in the mbarrier of PTX line 9" in str(report.warnings[0])
+
+
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_phases_of_an_mbarrier(schedule):
     """64 arrivals, three times over; each phase must complete before the next is waited for."""

@@ -27,6 +27,7 @@ from layoutlab import (
     smem,
     store,
     tcgen05_ld,
+    tma_load,
     tmem,
     umma_a,
     umma_d,
@@ -374,6 +375,18 @@ def test_code_that_rounds_up_is_proved() -> None:
     assert theorem.covers(k=896) and not theorem.covers(k=928)
 
 
+def test_boxes_of_64_rows_fill_any_number_of_them() -> None:
+    def boxed(m: Any = 64) -> Handoff:
+        Q = Tile("Q", m=m, k=64, bits=16)
+        sQ = smem(f"S<3,4,3> o 0 o ({m},64):(64,1)", over=Q, align_bytes=1024)
+        return Handoff(Q, writer=tma_load(sQ, box={"k": 64, "m": 64}, swizzle=128), reader=declared(sQ, Q))
+
+    boxed.__annotations__["m"] = Annotated[int, MultipleOf(64)]
+    theorem = prove(handoff(boxed))
+    assert theorem.verdict == "proved" and theorem.covers(m=1792) and not theorem.covers(m=1856)
+    assert all(verify(boxed(m)).proved and misplaced(boxed(m)) == 0 for m in (64, 128, 192, 1792))
+
+
 @handoff
 def refusing(k: Annotated[int, MultipleOf(64)] = 64) -> Handoff:
     if isinstance(k, int) and k == 128:
@@ -478,6 +491,16 @@ def test_a_buffer_of_symbols_may_be_empty_and_does_not_end_before_it_starts() ->
     assert verify(beside(64, 192)).proved
     with pytest.raises(LayoutError, match="the rest would start at 320 and end at 256, before it"):
         beside(64, 256)
+
+
+def test_a_symbol_needs_no_default() -> None:
+    def bare(k: Any) -> Handoff:
+        return rows(k)
+
+    bare.__annotations__["k"] = Annotated[int, MultipleOf(64)]
+    assert prove(handoff(bare)).verdict == "proved"
+    with pytest.raises(LayoutError, match="bare needs a value for k"):
+        handoff(bare)()
 
 
 def test_code_that_needs_a_number_is_told_so() -> None:

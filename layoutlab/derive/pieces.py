@@ -19,6 +19,7 @@ from layoutlab.errors import LayoutError
 from layoutlab.handoff.core import Handoff
 from layoutlab.handoff.storage import Smem
 from layoutlab.handoff.strided import modes_layout
+from layoutlab.handoff.writer import Owner
 from layoutlab.layout import Layout, make_identity_layout
 from layoutlab.swizzle import ComposedLayout
 
@@ -58,6 +59,7 @@ def copy_piece(need: Needed, vector: Vector, h: Handoff) -> Piece:
         f"A tiled copy, make_cotiled_copy over the layout without its swizzle: {count} stores of {vector.bits} bits a",
         f"thread, {_each(vector.counts)} each for a warp ({free}), {vector.wavefronts} in all.",
         *_order_words(vector.order),
+        *_argument_words(need.owner, need.storage),
     ]
     body = [
         *buffer_lines(need.storage, f"r{name}"),
@@ -86,6 +88,7 @@ def coordinate_piece(need: Needed, h: Handoff) -> Piece:
     doc = [
         "By coordinates: each value is assigned at the coordinate of the tile that its thread holds.",
         f"owner goes (T,V) -> {_flat_words(need)}.",
+        *_argument_words(need.owner, need.storage),
     ]
     body = [
         *buffer_lines(need.storage, f"r{name}"),
@@ -120,6 +123,7 @@ def stmatrix_piece(need: Needed, found: Matrices, h: Handoff) -> Piece:
         f"{found.name} (SM90 and on): {len(found.counts)} of them in all warps, {_each(found.counts)} each, "
         f"{found.wavefronts} wavefronts in all.",
         *_order_words(found.order),
+        *_argument_words(need.owner, need.storage),
     ]
     body = [
         *buffer_lines(need.storage, f"r{name}"),
@@ -149,6 +153,7 @@ def tmem_piece(found: Sequence[TmemStore], h: Handoff) -> Piece:
         f"{atom}, {store.instructions} of them a warp, to columns {column} to {column + columns - 1}.",
         *([f"These do as well: {others}."] if others else []),
         *_order_words(store.order),
+        *_argument_words(h.writer.owner),
     ]
     lanes = "(16, 4)" if rows == 64 else str(rows)
     step = "(65536, 2097152)" if rows == 64 else "65536"
@@ -320,6 +325,13 @@ def _order_words(order: Layout | None) -> list[str]:
     if order is None:
         return []
     return [f"Values are taken in the order {order}, place -> value as held: registers change names, nothing moves."]
+
+
+def _argument_words(owner: Owner, storage: Smem | None = None) -> list[str]:
+    """What the caller passes for `start` and `tidx`, where that is not the buffer at 0 and the block's own number."""
+    first, base = owner.first_thread, storage.base_bytes if storage else 0
+    thread = [f"tidx is the thread's number in the block less {first}, the first that holds the tile."] if first else []
+    return thread + ([f"start points to byte {base} of shared memory, a swizzle is of such addresses."] if base else [])
 
 
 def _flat_words(need: Needed) -> str:

@@ -213,9 +213,7 @@ def _boxes(h: Handoff) -> Piece:
     send = function(
         f"send_{name}",
         f"store: cute.CopyAtom, tma_m{name}: cute.Tensor, start: cute.Pointer, element_type: cutlass.Constexpr",
-        (
-            "By one warp, behind a fence of the async proxy and a barrier; its bulk group ends before the buffer is reused.",
-        ),
+        ("By one warp, behind a fence of the async proxy and a barrier; its bulk group ends before the next use.",),
         [
             f"s{name}_layout = {layout_code(data)}",
             f"pointer = cute.recast_ptr(start, {swizzle_code(swizzle)}, element_type)",

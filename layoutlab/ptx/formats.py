@@ -214,18 +214,18 @@ def flush(value: Array) -> Array:
 
 def flush_below(value: Array, tiny: float) -> Array:
     """Numbers with those below the least normal one, `tiny`, replaced by zeros of their sign (.ftz)."""
-    return np.where(np.abs(value) < tiny, np.copysign(value.dtype.type(0), value), value)
+    return np.asarray(np.where(np.abs(value) < tiny, np.copysign(value.dtype.type(0), value), value))
 
 
 def saturated(value: Array) -> Array:
     """Numbers limited to [0, 1]; NaN and -0 give +0 (.sat; seen on an H200)."""
     kind = value.dtype.type
-    return np.where(value > 0, np.minimum(value, kind(1)), kind(0))
+    return np.asarray(np.where(value > 0, np.minimum(value, kind(1)), kind(0)))
 
 
 def not_negative(value: Array) -> Array:
     """Numbers with +0 for those below it and for -0; a NaN stays (.relu; seen on an H200)."""
-    return np.where(value <= 0, value.dtype.type(0), value)
+    return np.asarray(np.where(value <= 0, value.dtype.type(0), value))
 
 
 def pack_bf16(high: Array, low: Array) -> Array:

@@ -26,7 +26,7 @@ from time import perf_counter
 from typing import Any
 
 from layoutlab.errors import LayoutError
-from layoutlab.formula.reading import PYTHON, Definition, Definitions, Operators, read, read_definitions
+from layoutlab.formula.reading import PLACES, PYTHON, Definition, Definitions, Operators, read, read_definitions
 
 SECONDS = 60
 """How long z3 may look for a difference."""
@@ -83,7 +83,7 @@ class Stated:
     @property
     def owner(self) -> list[Definition]:
         """The coordinates of (t, v), in the order of the reader's."""
-        return [d for name, d in self.definitions.found.items() if _OWNER.match(name)]
+        return [d for name, d in self.definitions.found.items() if not PLACES.fullmatch(name)]
 
     @property
     def symbols(self) -> dict[str, int]:
@@ -107,7 +107,7 @@ class Stated:
     def outputs(self) -> list[tuple[str, str]]:
         """The names of what is written and read, output by output."""
         names = self.definitions.found
-        return [(n, n.replace("write", "read", 1)) for n in names if n.startswith("write")]
+        return [(n, n.replace("write", "read", 1)) for n in names if PLACES.fullmatch(n) and n.startswith("write")]
 
 
 def stated(text: str) -> list[Stated]:

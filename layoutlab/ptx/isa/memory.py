@@ -164,6 +164,7 @@ class SharedSpace(Space):
         for k in range(len(values)):
             flags[index + k] = whole
         f.wave.note_stores(index * width, f.select(f.slot))
+        f.wave.asynchronous.note_stores(index * width, width * len(values), ins)
         record = f.wave.services.provenance
         if record is not None:
             words = [np.broadcast_to(value, index.shape).astype(WORD_TYPES[width]).ravel() for value in values]
