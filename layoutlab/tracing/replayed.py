@@ -2,9 +2,9 @@
 
 A run sees through hand-written pointer arithmetic: it knows of every byte that an instruction read who wrote it. So it
 refutes a handoff of which a byte was never written, or of which the writer depends on how late started work is done (a
-wait is missing) or on which warp goes first (a barrier is missing). Where each element came from (by TMA or cp.async from global memory, through registers from global
-or Tensor Memory) is followed back, and judged: an operand's rows must be rows there and its columns columns, and the k
-of operands A and B must be the same.
+wait is missing) or on which warp goes first (a barrier is missing). Where each element came from (by TMA or cp.async
+from global memory, through registers from global or Tensor Memory) is followed back, and judged: an operand's rows must
+be rows there and its columns columns, and the k of operands A and B must be the same.
 
 Where that trail is lost, the thread-value map of the traced copies is held against the run, element by element; where
 there is none, the handoff is unsupported.
