@@ -170,6 +170,10 @@ def test_attributes_reach_the_launch(right, tmp_path):
             {"failing": "cuCtxSynchronize", "error": CUresult.CUDA_ERROR_LAUNCH_FAILED}, 1,
             "failed: cuCtxSynchronize failed with CUDA_ERROR_LAUNCH_FAILED",
         ),
+        (
+            {"failing": ("cuCtxSynchronize", "cuMemFree"), "error": CUresult.CUDA_ERROR_LAUNCH_FAILED}, 1,
+            "failed: cuCtxSynchronize failed with CUDA_ERROR_LAUNCH_FAILED",  # not what comes after it
+        ),
     ],
 )  # fmt: skip
 def test_what_is_missing_is_said_and_never_counted(right, tmp_path, capsys, options, status, said):
