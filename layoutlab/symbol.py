@@ -22,7 +22,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from math import gcd
-from typing import NamedTuple
+from numbers import Number
+from types import FrameType
+from typing import NamedTuple, TypeVar
 
 from layoutlab.errors import LayoutError
 
@@ -30,8 +32,8 @@ from layoutlab.errors import LayoutError
 class UnknownRemainder(LayoutError):
     """A remainder that differs among the values of its unknowns: it is known again for each residue of them."""
 
-    def __init__(self, value: Sym, divisor: int | Sym) -> None:
-        super().__init__(f"the remainder of {value} by {divisor} is not known")
+    def __init__(self, value: Sym, divisor: int | Sym, what: str = "remainder") -> None:
+        super().__init__(f"the {what} of {value} by {divisor} is not known")
         adding = [m for m, c in value.terms if not isinstance(divisor, int) or not divisor or c % divisor]
         self.unknowns = frozenset(name for monomial in adding for name in monomial)
         """The unknowns on which the remainder depends."""
@@ -83,6 +85,8 @@ class Sym:
         return total
 
     def __add__(self, other: int | Sym) -> int | Sym:
+        if not isinstance(other, (int, Sym)):
+            return NotImplemented
         if self.anonymous and isinstance(other, Sym) and other.anonymous:
             return Sym()
         terms = dict(self.terms)
@@ -102,6 +106,8 @@ class Sym:
         return (-self) + other
 
     def __mul__(self, other: int | Sym) -> int | Sym:
+        if not isinstance(other, (int, Sym)):
+            return NotImplemented
         if self.anonymous and isinstance(other, Sym) and other.anonymous:
             return Sym()
         terms: dict[Monomial, int] = {}
@@ -114,7 +120,15 @@ class Sym:
     __rmul__ = __mul__
 
     def __floordiv__(self, other: int | Sym) -> int | Sym:
-        """The exact quotient; refuses where it is not known to be one."""
+        """The exact quotient; refuses where it is not known to be one.
+
+        Of all values, as `assuming` has them, it is rounded down as that of numbers is, and refused where what is
+        rounded away differs among them: (8 + 64 N) // 16 is 4 N.
+        """
+        if isinstance(other, int) and other and _ASSUMED.get() is not None:
+            if any(c % other for m, c in self.terms if m):
+                raise _refused(UnknownRemainder(self, other, "quotient"))
+            return _simplest({m: c // other for m, c in self.terms})
         if isinstance(other, Sym) and other.anonymous:
             raise LayoutError(f"the quotient of {self} by {other} is not known")
         if self == other:
@@ -147,7 +161,7 @@ class Sym:
         try:
             _ = self // other
         except LayoutError:
-            raise UnknownRemainder(self, other) from None
+            raise _refused(UnknownRemainder(self, other)) from None
         return 0
 
     def __rmod__(self, other: int) -> int:
@@ -164,40 +178,47 @@ class Sym:
         whether 64*n is 64 is refused. This library's own modules ask for the polynomial and are right either way.
         """
         if not isinstance(other, (int, Sym)):
+            if isinstance(other, Number) and _ASSUMED.get() is not None and not _asked_by_library():
+                why = f"whether {self} is {other} is not known: a symbol is compared with whole numbers"
+                raise _refused(LayoutError(why))
             return NotImplemented
         if isinstance(other, Sym) and self.terms == other.terms:
             return True
         if _ASSUMED.get() is not None and not _asked_by_library() and _may_be_zero(self - other):
-            raise LayoutError(f"whether {self} is {other} is not known: code for all values cannot branch on it")
+            why = f"whether {self} is {other} is not known: code for all values cannot branch on it"
+            raise _refused(LayoutError(why))
         return False
 
     def __hash__(self) -> int:
+        """Of the polynomial; refused where code asks a dict or a set for it, which would miss the number that it is."""
+        if _ASSUMED.get() is not None and not _asked_by_library():
+            why = f"{self} is looked up among keys, and which of them it is differs: code for all values cannot do so"
+            raise _refused(LayoutError(why))
         return hash(self.terms)
 
     def __bool__(self) -> bool:
         if _ASSUMED.get() is not None and not _asked_by_library() and _may_be_zero(self):
-            raise LayoutError(f"whether {self} is 0 is not known: code for all values cannot branch on it")
+            why = f"whether {self} is 0 is not known: code for all values cannot branch on it"
+            raise _refused(LayoutError(why))
         return True
 
     def __index__(self) -> int:
-        raise LayoutError(
-            f"{self} is a symbol and a number is needed here: where its count makes a list, give a layout instead, "
-            f'as starts_bytes="(4,{self}):(32,16384)"'
-        )
+        why = f"{self} is a symbol and a number is needed here: where its count makes a list, give a layout instead, "
+        raise _refused(LayoutError(why + f'as starts_bytes="(4,{self}):(32,16384)"'))
 
     # -- order --------------------------------------------------------------------------------------------------------
 
     def __lt__(self, other: int | Sym) -> bool:
-        return _less(self, other, 1)
+        return _less(self, other, 1) if isinstance(other, (int, Sym)) else NotImplemented
 
     def __le__(self, other: int | Sym) -> bool:
-        return _less(self, other, 0)
+        return _less(self, other, 0) if isinstance(other, (int, Sym)) else NotImplemented
 
     def __gt__(self, other: int | Sym) -> bool:
-        return _less(other, self, 1)
+        return _less(other, self, 1) if isinstance(other, (int, Sym)) else NotImplemented
 
     def __ge__(self, other: int | Sym) -> bool:
-        return _less(other, self, 0)
+        return _less(other, self, 0) if isinstance(other, (int, Sym)) else NotImplemented
 
     def __abs__(self) -> int | Sym:
         return self if self >= 0 else -self
@@ -240,19 +261,19 @@ def known_equal(a: int | Sym, b: int | Sym) -> bool:
 
 
 class Span(NamedTuple):
-    """The numbers from `start` up to `stop`, where one of them is a symbol."""
+    """The numbers from `start` up to `stop`, where one of them is a symbol or there are none of them."""
 
     start: int | Sym
     stop: int | Sym
 
 
 def span(start: int | Sym, stop: int | Sym) -> range | Span:
-    """range(start, stop), of symbols too.
+    """range(start, stop), of symbols too; as a buffer it may hold nothing, and does not end before it starts.
 
     >>> span(0, 8), span(0, 8 * Sym("N"))
     (range(0, 8), Span(start=0, stop=8*N))
     """
-    if isinstance(start, int) and isinstance(stop, int):
+    if isinstance(start, int) and isinstance(stop, int) and start < stop:
         return range(start, stop)
     return Span(start, stop)
 
@@ -273,15 +294,26 @@ class Condition:
         return value <= self.limit
 
     def implies(self, other: Condition) -> bool:
-        """Whether the other one holds wherever this one does, because it leaves more room for all values.
+        """Whether the other one holds wherever this one does, because some multiple of this one says more than it.
 
         >>> n = Sym("N")
         >>> with assuming(N=1):
-        ...     [Condition(8 * n, 64, "").implies(Condition(k * n, 64, "")) for k in (4, 16)]
-        [True, False]
+        ...     others = [Condition(k * n, limit, "") for k, limit in ((4, 64), (16, 64), (16, 128))]
+        ...     [Condition(8 * n, 64, "").implies(other) for other in others]
+        [True, False, True]
         """
-        room = _least((self.value - self.limit) - (other.value - other.limit))
-        return room is not None and room >= 0
+        return any(
+            (room := _least((self.value - self.limit) * times - (other.value - other.limit) * parts)) is not None
+            and room >= 0
+            for times, parts in self._multiples(other)
+        )
+
+    def _multiples(self, other: Condition) -> set[tuple[int, int]]:
+        """(a, b) such that a / b times this one may say more: by limits, or by what stands before the same unknowns."""
+        pairs = [(1, 1), (other.limit, self.limit)]
+        mine, theirs = dict(_terms(self.value)), dict(_terms(other.value))
+        pairs += [(theirs[monomial], c) for monomial, c in mine.items() if monomial in theirs]
+        return {(a, b) for a, b in pairs if a > 0 and b > 0}
 
     def __str__(self) -> str:
         return f"{self.value} <= {self.limit}"
@@ -293,6 +325,8 @@ class Assumed:
 
     least: Mapping[str, int]
     conditions: list[Condition] = field(default_factory=list)
+    refused: list[LayoutError] = field(default_factory=list)
+    """What code outside of this library was told instead of an answer: it may have caught that and gone on."""
 
 
 _ASSUMED: ContextVar[Assumed | None] = ContextVar("assumed", default=None)
@@ -363,7 +397,7 @@ def _less(a: int | Sym, b: int | Sym, by: int) -> bool:
         return True
     if less is not None and less > -by:
         return False
-    raise LayoutError(f"whether {a} is {'less than' if by else 'at most'} {b} is not known")
+    raise _refused(LayoutError(f"whether {a} is {'less than' if by else 'at most'} {b} is not known"))
 
 
 def at_least_values(value: int | Sym) -> int | Sym:
@@ -379,8 +413,25 @@ def _may_be_zero(value: int | Sym) -> bool:
 
 def _asked_by_library() -> bool:
     """Whether the code that compares is a module of this library and no handoff: those are held to a user's rules."""
-    module = sys._getframe(2).f_globals.get("__name__", "")
+    return _of_library(sys._getframe(2))
+
+
+def _of_library(frame: FrameType) -> bool:
+    module = frame.f_globals.get("__name__", "")
     return module.startswith("layoutlab.") and not module.startswith(HANDOFFS)
+
+
+_Error = TypeVar("_Error", bound=LayoutError)
+
+
+def _refused(error: _Error) -> _Error:
+    """The error, kept in mind where a handoff's own code is told it."""
+    assumed, frame = _ASSUMED.get(), sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__") == __name__:
+        frame = frame.f_back
+    if assumed is not None and not _of_library(frame):
+        assumed.refused.append(error)
+    return error
 
 
 HANDOFFS = ("layoutlab.catalogue.", "layoutlab.kernels.")

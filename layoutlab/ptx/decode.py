@@ -384,15 +384,37 @@ class Decoder:
 
 
 def never_written(function: Function) -> tuple[tuple[Instruction, str], ...]:
-    """The registers that some instruction reads and none writes; every instruction's results stand first."""
+    """The registers that some instruction reads and none writes; every instruction's results stand first.
+
+    Compilers pack a value beside an undefined one and unpack both: where nothing reads what the undefined one became,
+    nothing was read.
+    """
     written = {name for i in function.instructions for name in _results(i)}
-    readers: dict[str, Instruction] = {}
+    readers: dict[str, list[Instruction]] = {}
     for ins in function.instructions:
-        read = [name for operand in ins.operands for name in registers(operand)]
+        read = [name for operand in ins.operands[bool(_results(ins)) :] for name in registers(operand)]
         for name in [*read, *([ins.guard.name] if ins.guard else [])]:
-            if name in function.registers and name not in written:
-                readers.setdefault(name, ins)
-    return tuple((ins, name) for name, ins in readers.items())
+            if name in function.registers:
+                readers.setdefault(name, []).append(ins)
+    lost = {name: found for name, found in readers.items() if name not in written}
+    return tuple((found[0], name) for name, found in lost.items() if not all(_idle(i, name, readers) for i in found))
+
+
+def _idle(ins: Instruction, name: str, readers: dict[str, list[Instruction]]) -> bool:
+    """Whether an instruction only packs a register into another one, and nothing reads that part of it."""
+    if not ins.opcode.startswith("mov.b") or len(ins.operands) != 2 or ins.guard:
+        return False
+    packed, parts = ins.operands
+    if not isinstance(packed, Reg) or not isinstance(parts, Vec):
+        return False
+    at = [i for i, item in enumerate(parts.items) if name in registers(item)]
+    for unpack in readers.get(packed.name, []):
+        into = unpack.operands[0]
+        if unpack.opcode != ins.opcode or not isinstance(into, Vec) or len(into.items) != len(parts.items):
+            return False
+        if any(readers.get(part) for i in at for part in registers(into.items[i])):
+            return False
+    return True
 
 
 def _results(ins: Instruction) -> list[str]:

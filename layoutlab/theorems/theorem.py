@@ -16,7 +16,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
@@ -24,13 +24,19 @@ from layoutlab.errors import LayoutError
 from layoutlab.handoff.core import Handoff, HandoffFunction, verify
 from layoutlab.handoff.settings import MultipleOf
 from layoutlab.handoff.verdict import EXIT_STATUS, Answer, Witness
-from layoutlab.symbol import Condition, UnknownRemainder, assuming
+from layoutlab.symbol import Assumed, Condition, UnknownRemainder, assuming
 from layoutlab.theorems.claims import Held, Open, held
 from layoutlab.theorems.family import Family, Residue
 from layoutlab.theorems.proof import Proof, proof_of
 
-MORE, TRIED, POINTS = 4, 16, 1 << 16
+MORE, TRIED, POINTS = 4, 16, 1 << 18
 """How far from the least values counterexamples are looked for, in how many instances, of how many elements."""
+COMPARED = 3
+"""Instances of a proved family that are made of numbers too."""
+REFUSALS = (TypeError, ValueError, LookupError, AttributeError, AssertionError, ArithmeticError)
+"""What a function's own code raises of settings that it does not take, beside LayoutError."""
+NAMES = ("placed", "covered", "exclusive", "inside", "legal")
+"""Claims in the order in which a counterexample is told."""
 FAMILIES = 32
 """Families that a theorem is split into at most."""
 
@@ -119,9 +125,11 @@ def prove(function: HandoffFunction, chosen: Mapping[str, Any] | None = None) ->
         if entry.multiple and entry.name not in given
     }
     symbols = {name: multiple for name, multiple in domain.items() if multiple}
-    fixed = {name: value for name, value in general.settings.complete(given).items() if name not in symbols}
+    every = general.settings.complete({**{name: multiple.first for name, multiple in symbols.items()}, **given})
+    fixed = {name: value for name, value in every.items() if name not in symbols}
     if not symbols:
-        why = "no setting of it is a multiple that could be a symbol: Annotated[int, MultipleOf(64)] declares one"
+        declares = "Annotated[int, layoutlab.MultipleOf(64)] declares one"
+        why = f"no setting of it is a multiple that could be a symbol: {declares}"
         if narrowed or any(entry.multiple for entry in general.settings.entries):
             why = "every setting that could be a symbol has a number: leave one out of --set"
         return Theorem(general.__name__, general.doc, fixed, {}, (), perf_counter() - start, why)
@@ -144,7 +152,8 @@ def _narrowed(general: HandoffFunction, chosen: dict[str, Any]) -> tuple[dict[st
             unit = value[:-1]
             if not unit.isdecimal() or not int(unit) or int(unit) % entry.multiple.unit:
                 raise LayoutError(f"{name}={value}: {name} is {entry.multiple}, so N* needs such an N")
-            narrowed[name] = MultipleOf(int(unit), 0 if entry.multiple.first == 0 else None)
+            first = -(-entry.multiple.first // int(unit)) * int(unit)
+            narrowed[name] = MultipleOf(int(unit), first)
             del chosen[name]
     return narrowed, chosen
 
@@ -156,13 +165,15 @@ def _decided(
     proof = None
     with assuming(**family.least) as assumed:
         try:
-            h = _built(general, fixed, family)
+            h = _built(general, fixed, family, assumed)
             proof = _proof(h)
             claims = held(h)
             needed, implied = _weakest(assumed.conditions)
-            return Case(family, "proved", claims, needed, implied, proof), []
+            proved = Case(family, "proved", claims, needed, implied, proof)
         except LayoutError as error:
-            reason = error
+            reason, proved = error, None
+    if proved:
+        return _compared(general, fixed, proved), []
     unknown = _remainder(reason)
     halves = family.split(unknown.unknowns) if unknown and split else []
     # What is legal depends on the sizes by limits: all of them are known here, or the least sizes alone are asked.
@@ -179,6 +190,25 @@ def _decided(
     return Case(family, "undecided", (), tuple(assumed.conditions), proof=proof, why=str(reason)), []
 
 
+def _compared(general: HandoffFunction, fixed: Mapping[str, Any], proved: Case) -> Case:
+    """The case, if the function makes of numbers what it made of symbols: code can tell them apart, by their type or
+    by what they print. The smallest instances are asked, and the one of the defaults."""
+    family = proved.family
+    least = family.settings(family.least)
+    given = {e.name: e.default for e in general.settings.entries if e.name in least and isinstance(e.default, int)}
+    smallest = [family.settings(numbers) for numbers in family.instances(1)]
+    asked = [settings for settings in ({**least, **given}, *smallest) if proved.covers(settings)][:COMPARED]
+    for settings in asked:
+        made, at = _made(general, fixed, settings), ", ".join(f"{name}={value}" for name, value in settings.items())
+        other = f"of numbers, {at}, the function makes another handoff than of symbols"
+        if made is None:
+            return replace(proved, verdict="undecided", claims=(), why=f"{other}: none")
+        if made.tile.size <= POINTS and (wrong := _wrong(settings, made, NAMES)):
+            proof = _proof(made)
+            return Case(family, "refuted", proof=proof, of=wrong.values, counterexample=wrong, why=other)
+    return proved
+
+
 def _weakest(conditions: Sequence[Condition]) -> tuple[tuple[Condition, ...], tuple[Condition, ...]]:
     """The conditions that no other one implies, and the rest."""
     needed = list(conditions)
@@ -188,14 +218,17 @@ def _weakest(conditions: Sequence[Condition]) -> tuple[tuple[Condition, ...], tu
     return tuple(needed), tuple(c for c in conditions if c not in needed)
 
 
-def _built(general: HandoffFunction, fixed: Mapping[str, Any], family: Family) -> Handoff:
-    """The handoff of symbols; an error of code that cannot take one is a sentence."""
+def _built(general: HandoffFunction, fixed: Mapping[str, Any], family: Family, assumed: Assumed) -> Handoff:
+    """The handoff of symbols; an error of code that cannot take one is a sentence, and so is one that it caught."""
     try:
-        return general(**fixed, **family.values())
+        made = general(**fixed, **family.values())
     except LayoutError:
         raise
-    except (TypeError, ValueError, KeyError, IndexError) as error:
+    except REFUSALS as error:
         raise LayoutError(f"{general.__name__} takes no symbol: {type(error).__name__}: {error}") from error
+    if assumed.refused:
+        raise LayoutError(f"{general.__name__} goes on where it was told: {assumed.refused[0]}") from assumed.refused[0]
+    return made
 
 
 def _proof(h: Handoff) -> Proof | None:
@@ -229,7 +262,7 @@ def _first_wrong(
 
     What is not legal counts of the first one, or where the conditions are all the `limits` that there are.
     """
-    names = ["placed", "covered", "exclusive", "inside", "legal"]
+    names: Sequence[str] = NAMES
     for numbers in family.instances(MORE):
         if not tried:
             return None
@@ -240,19 +273,25 @@ def _first_wrong(
         if made is None or made.tile.size > POINTS:
             continue
         tried -= 1
-        verdict = verify(made)
-        claim = next((name for name in names if verdict[name].witness), None)
-        if claim and (witness := verdict[claim].witness):
-            return Counterexample(settings, claim, witness)
-        names = names if limits else names[:4]
+        if wrong := _wrong(settings, made, names):
+            return wrong
+        names = names if limits else NAMES[:4]
     return None
+
+
+def _wrong(settings: Mapping[str, int], made: Handoff, names: Sequence[str]) -> Counterexample | None:
+    """What the verifier refutes of a handoff of numbers, by the first of these claims that it does."""
+    verdict = verify(made)
+    claim = next((name for name in names if verdict[name].witness), None)
+    witness = verdict[claim].witness if claim else None
+    return Counterexample(settings, claim, witness) if claim and witness else None
 
 
 def _made(general: HandoffFunction, fixed: Mapping[str, Any], settings: Mapping[str, int]) -> Handoff | None:
     """The handoff of numbers; None where there is no such one."""
     try:
         return general(**fixed, **settings)
-    except LayoutError:
+    except (LayoutError, *REFUSALS):
         return None
 
 
