@@ -318,8 +318,8 @@ def fetched_registers(load: Any, image: Any, threads: int, values: int, bits: in
     return registers.reshape(threads, values), set(re.findall(r"ldmatrix\.\S+", made.artifacts.PTX))
 
 
-def compiled_p(settings: Any, store: Any, operand: Any) -> Any:
-    """The P handoff kernel, its store and its operand's tensor being pasted ones."""
+def compiled_p(settings: Any, store: Any, operand: Any, operand_v: Any) -> Any:
+    """The P handoff kernel, its store and its operands' tensors being pasted ones."""
     from layoutlab.kernels import p_handoff
 
     class Pasted(p_handoff.PHandoff):
@@ -331,10 +331,10 @@ def compiled_p(settings: Any, store: Any, operand: Any) -> Any:
         @cute.jit
         def multiply(self, pv_mma: cute.TiledMma, sP: cute.Tensor, sV: cute.Tensor, tOtO: cute.Tensor):
             tOrP = pv_mma.make_fragment_A(operand(sP.iterator, self.dtype))
-            tOrV = pv_mma.make_fragment_B(sV)
+            tOrV = pv_mma.make_fragment_B(operand_v(sV.iterator, self.dtype))
             for k in cutlass.range_constexpr(cute.size(tOrP, mode=[2])):
                 pv_mma.set(tcgen05.Field.ACCUMULATE, k != 0)
-                cute.gemm(pv_mma, tOtO, tOrP[None, None, k], tOrV[None, None, k, 0], tOtO)
+                cute.gemm(pv_mma, tOtO, tOrP[None, None, k], tOrV[None, None, k], tOtO)
 
     arguments = p_handoff.pointers(settings, 0, 0, 0)
     return compiled(Pasted(settings), *arguments)

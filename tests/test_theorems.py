@@ -27,6 +27,7 @@ from layoutlab import (
     smem,
     store,
     tcgen05_ld,
+    tma_load,
     tmem,
     umma_a,
     umma_d,
@@ -363,6 +364,29 @@ def test_code_that_tells_symbols_from_numbers_is_not_proved(name: str) -> None:
     assert case.counterexample and not verify(evading(**case.counterexample.settings)).proved
 
 
+def test_code_that_rounds_up_is_proved() -> None:
+    def padded(k: Any = 64) -> Handoff:
+        return rows((k + 63) // 64 * 64)
+
+    padded.__annotations__["k"] = Annotated[int, MultipleOf(32)]
+    theorem = prove(handoff(padded))
+    assert [str(case.family) for case in theorem.cases if case.verdict == "proved"] == ["k % 64 == 0", "k % 64 == 32"]
+    assert all(verify(padded(k)).proved for k in range(32, 928, 32) if theorem.covers(k=k))
+    assert theorem.covers(k=896) and not theorem.covers(k=928)
+
+
+def test_boxes_of_64_rows_fill_any_number_of_them() -> None:
+    def boxed(m: Any = 64) -> Handoff:
+        Q = Tile("Q", m=m, k=64, bits=16)
+        sQ = smem(f"S<3,4,3> o 0 o ({m},64):(64,1)", over=Q, align_bytes=1024)
+        return Handoff(Q, writer=tma_load(sQ, box={"k": 64, "m": 64}, swizzle=128), reader=declared(sQ, Q))
+
+    boxed.__annotations__["m"] = Annotated[int, MultipleOf(64)]
+    theorem = prove(handoff(boxed))
+    assert theorem.verdict == "proved" and theorem.covers(m=1792) and not theorem.covers(m=1856)
+    assert all(verify(boxed(m)).proved and misplaced(boxed(m)) == 0 for m in (64, 128, 192, 1792))
+
+
 @handoff
 def refusing(k: Annotated[int, MultipleOf(64)] = 64) -> Handoff:
     if isinstance(k, int) and k == 128:
@@ -439,6 +463,22 @@ def test_accumulators_have_512_columns() -> None:
     assert "takes 640 columns in 4 accumulators, and Tensor Memory has 512 columns" in fault
 
 
+def test_a_block_has_1024_threads() -> None:
+    theorem = prove(CATALOGUE["sP90"])  # 64 rows for each 128 of them
+    settings = {"kv": 64, "stage": 0, "base": 0}
+    assert theorem.covers(m=512, **settings) and not theorem.covers(m=576, **settings)
+    legal = verify(made(theorem, {"m": 576, **settings}))["legal"]
+    assert legal.witness and "1152 threads hold elements, and a block has up to 1024 threads" in legal.witness.message
+    at_the_end = {"first_warp": 1, "m": 1024, **settings}
+    assert "1056 threads hold elements" in str(verify(CATALOGUE["sP"].general(**at_the_end))["legal"])
+
+
+def test_conditions_that_follow_from_another_are_not_needed() -> None:
+    (case,) = prove(CATALOGUE["epilogue"]).cases
+    assert [case.family.spoken(c) for c in case.conditions] == ["n <= 512"]
+    assert "shared memory has 233472 bytes" in [c.why for c in case.implied]
+
+
 def test_a_buffer_of_symbols_may_be_empty_and_does_not_end_before_it_starts() -> None:
     def beside(k: Any = 64, column: Any = 0) -> Handoff:
         S = Tile("S", m=128, k=k, bits=32)
@@ -453,6 +493,16 @@ def test_a_buffer_of_symbols_may_be_empty_and_does_not_end_before_it_starts() ->
         beside(64, 256)
 
 
+def test_a_symbol_needs_no_default() -> None:
+    def bare(k: Any) -> Handoff:
+        return rows(k)
+
+    bare.__annotations__["k"] = Annotated[int, MultipleOf(64)]
+    assert prove(handoff(bare)).verdict == "proved"
+    with pytest.raises(LayoutError, match="bare needs a value for k"):
+        handoff(bare)()
+
+
 def test_code_that_needs_a_number_is_told_so() -> None:
     theorem = prove(counting)
     assert theorem.verdict == "undecided"
@@ -465,7 +515,7 @@ def test_code_that_needs_a_number_is_told_so() -> None:
 def test_a_function_without_symbols_is_unsupported_with_the_reason() -> None:
     theorem = prove(fixed)
     assert theorem.verdict == "unsupported" and theorem.exit_status == 3
-    assert "Annotated[int, MultipleOf(64)] declares one" in report(theorem)
+    assert "Annotated[int, layoutlab.MultipleOf(64)] declares one" in report(theorem)
     theorem = prove(plain, {"k": 128})
     assert "every setting that could be a symbol has a number" in report(theorem)
 

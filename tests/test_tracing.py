@@ -139,6 +139,19 @@ def test_a_file_that_compiles_nothing(traced) -> None:  # type: ignore[no-untype
     assert status == 3 and answer["rows"] == []
 
 
+def test_what_was_traced_of_nothing_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file of handoffs compiles nothing; one named like a module of Python's own is no hindrance to others."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "empty.py").write_text("import layoutlab\n")
+    (tmp_path / "copy.py").write_text("raise SystemExit('not the module of this name that Python imports')\n")
+    monkeypatch.chdir(tmp_path)
+    assert main(["trace", "mine/empty.py"]) == 3
+    out = capsys.readouterr().out
+    assert "nothing was traced: mine/empty.py compiled no CuTe DSL kernel; call what compiles one, or name" in out
+
+
 def test_a_trace_is_saved_drawn_and_judged_again(tmp_path: Path, traced, capsys: pytest.CaptureFixture[str]) -> None:  # type: ignore[no-untyped-def]
     saved, graph = tmp_path / "t.json", tmp_path / "t.gv"
     options = ["--set", "store=composition", "--set", "write_swizzle=none", "--save", str(saved), "-o", str(graph)]
@@ -146,6 +159,8 @@ def test_a_trace_is_saved_drawn_and_judged_again(tmp_path: Path, traced, capsys:
     assert "REFUTED" in graph.read_text() and "pv_mma" in saved.read_text()
     assert main(["trace", str(saved), "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["rows"] == answer["rows"]
+    assert main(["trace", str(saved)]) == 1
+    assert "\nnot checked: ordering (barriers, proxy fences, waits)\n" in capsys.readouterr().out
     names = Trace.read(json.loads(saved.read_text())).layouts
     assert names["multiply.tOrP"].endswith("smem_desc o (1,1,(4,2),1):(0,0,(2,1024),0)>") and len(names) > 40
 

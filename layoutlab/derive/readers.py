@@ -14,10 +14,20 @@ from collections.abc import Callable
 
 from layoutlab.atoms.descriptors import Arch, Major, SmemDescriptor, SwizzleMode
 from layoutlab.atoms.operand import k_per_instruction
-from layoutlab.derive.boxes import boxes_over
+from layoutlab.derive.boxes import boxes_over, refuse_gaps
 from layoutlab.derive.code import function, identifier, layout_code, tuple_code
 from layoutlab.derive.core import Forms, Unsupported
-from layoutlab.derive.pieces import CPASYNC, LDMATRIX, Piece, arguments, buffer_lines, check_copy, plain_layout, swizzle_code
+from layoutlab.derive.pieces import (
+    COLUMN_0,
+    CPASYNC,
+    LDMATRIX,
+    Piece,
+    arguments,
+    buffer_lines,
+    check_copy,
+    plain_layout,
+    swizzle_code,
+)
 from layoutlab.derive.threads import needed
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.boxes import tma_store
@@ -180,6 +190,7 @@ def buffer_of(h: Handoff) -> Smem:
 def _boxes(h: Handoff) -> Piece:
     storage, name = buffer_of(h), identifier(h.tile.name)
     found = boxes_over(storage, next(iter(h.reader.given["box"])))
+    refuse_gaps(found, h.tile)
     tensor = h.reader.given.get("tensor")
     reader = tma_store(storage, box=found.box, swizzle=found.swizzle, starts_bytes=found.starts_bytes, tensor=tensor)
     data = plain_layout(storage)
@@ -202,10 +213,11 @@ def _boxes(h: Handoff) -> Piece:
     send = function(
         f"send_{name}",
         f"store: cute.CopyAtom, tma_m{name}: cute.Tensor, start: cute.Pointer, element_type: cutlass.Constexpr",
-        ("By one warp, behind a fence of the async proxy and a barrier; the buffer is free when the bulk group is done.",),
+        ("By one warp, behind a fence of the async proxy and a barrier; its bulk group ends before the next use.",),
         [
             f"s{name}_layout = {layout_code(data)}",
-            f"s{name} = cute.make_tensor(cute.recast_ptr(start, {swizzle_code(swizzle)}, element_type), s{name}_layout)",
+            f"pointer = cute.recast_ptr(start, {swizzle_code(swizzle)}, element_type)",
+            f"s{name} = cute.make_tensor(pointer, s{name}_layout)",
             f"g{name} = cute.zipped_divide(tma_m{name}, {tuple_code(h.tile.shape)})[None, 0]",
             f"part = cute.group_modes(s{name}, 0, {len(h.tile.extents)})",
             f"t{name}s{name}, t{name}g{name} = cpasync.tma_partition(store, 0, cute.make_layout(1), part, g{name})",
@@ -253,7 +265,11 @@ def _column(h: Handoff) -> Piece:
     else:
         raise LayoutError(f"{h.reader.text}: a load takes its registers from where its own instruction has them")
     units = column * 32 // h.tile.bits
-    doc = (f"{what} from column {column} on: {units} elements of {h.tile.bits} bits from column 0.",)
-    body = [f"return cute.make_tensor(tmem + {units}, fragment.layout)"]
+    doc = (
+        f"{what} from column {column} on: {units} elements of {h.tile.bits} bits from column 0.",
+        f"{COLUMN_0} fragment is the MMA's, anywhere.",
+    )
+    pointer = f"cute.recast_ptr(tmem + {column}, dtype=fragment.element_type)"
+    body = [f"return cute.make_tensor({pointer}, fragment.layout)"]
     code = function(f"t{name}_of", "tmem: cute.Pointer, fragment: cute.Tensor", doc, body)
     return Piece("column", doc, code, with_reader(h, reader), {"column": column, "elements": units})

@@ -460,7 +460,7 @@ def _reader(access: Access, side: Side, tile: Tile, turned: bool, trace: Trace) 
             return by_descriptor, ""
     found = declared(storage, tile)
     who = "the MMA" if access.kind.startswith("mma") else access.by_name or "the copy"
-    source = "declared by the layout that it was given"
+    source = "declared: it reads by the layout that its tensor has"
     return replace(found, who=who, source=source), refused
 
 

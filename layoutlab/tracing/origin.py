@@ -126,8 +126,8 @@ class Block:
             return "", ""
         (m, k), should, value = wrong
         return "refuted", (
-            f"owner: what lies in the place of (m={int(rows[m])}, k={int(columns[k])}) was {found.spoken(value)}; by its "
-            f"row and column it would be what was {found.spoken(should)}"
+            f"owner: what lies in the place of (m={int(rows[m])}, k={int(columns[k])}) was {found.spoken(value)}; by "
+            f"its row and column it would be what was {found.spoken(should)}"
         )
 
 

@@ -3,8 +3,8 @@
 A run sees through hand-written pointer arithmetic: it knows of every byte that an instruction read who wrote it. So it
 refutes a handoff of which a byte was never written, or of which the writer depends on how late started work is done (a
 wait is missing) or on which warp goes first (a barrier is missing). Where each element came from (by TMA or cp.async
-from global memory, through registers from global or Tensor Memory) is followed back, and judged: an operand's rows
-must be rows there and its columns columns, and the k of operands A and B must be the same.
+from global memory, through registers from global or Tensor Memory) is followed back, and judged: an operand's rows must
+be rows there and its columns columns, and the k of operands A and B must be the same.
 
 Where that trail is lost, the thread-value map of the traced copies is held against the run, element by element; where
 there is none, the handoff is unsupported.
@@ -60,7 +60,8 @@ def rows_of(ran: Ran, trace: Trace, traced: Iterable[Row]) -> list[Row]:
     ):
         if isinstance(report, str):
             faulty = report.startswith(("AccessError", "Deadlock"))
-            why = f"with {when}, the run stops: {report}"
+            alike = ran.late == ran.early == ran.apart
+            why = f"{'' if alike else f'with {when}, '}the run stops: {report}"
             return [Row(ran.kernel, "-", "-", "refuted" if faulty else "unsupported", why)]
         assert report.provenance is not None
         runs.append(Observed(report.provenance, ran.module, ran.kernel))
@@ -106,6 +107,11 @@ def _pairs(run: Observed, reader: Site, space: str, taken: Sequence[Taken]) -> l
     return [Pair(space, writer, reader, by_writer[writer], n) for writer, n in elements.most_common()]
 
 
+def _counted(taken: Sequence[Taken]) -> str:
+    """What writers are counted by: a thread's load has no elements, only bytes."""
+    return "bytes" if all(t.read is None for t in taken) else "elements"
+
+
 def _never_written(runs: Mapping[str, Observed], reader: Site, space: str, lines: set[int]) -> str:
     """The first element of what is read that nobody wrote, in any run; "" where there is none.
 
@@ -120,7 +126,7 @@ def _never_written(runs: Mapping[str, Observed], reader: Site, space: str, lines
             at = np.unravel_index(int(fresh.argmax()), fresh.shape)
             where = t.location[at]
             place = f"byte {int(where)}" if space == "shared" else f"lane {int(where[0])} column {int(where[1])}"
-            many = f"{int(fresh.sum())} of {fresh.size} elements"
+            many = f"{int(fresh.sum())} of {fresh.size} {_counted([t])}"
             return f"it reads {place} of CTA {t.cta}, which nobody wrote ({many})" + (f" if {when}" if when else "")
     return ""
 
@@ -193,21 +199,22 @@ def _placed(run: Observed, pair: Pair, traced: Sequence[Row], named: _Named) -> 
     origin = followed(run, pair.reader, pair.space, pair.taken)
     if origin is not None and origin.fault:
         return "refuted", origin.fault, ""
-    for row in traced:
-        agreement = _agreement(pair, row, named)
-        if agreement:
-            said = f"traced {row.buffer}: {row.writer} -> {row.reader}, {row.verdict}; {agreement}"
-            said += f"; {origin.said}" if origin is not None else ""
-            if row.verdict == "proved" and origin is None:
-                verdict, why = _strange(run, pair, row, named)
-                if verdict:
-                    return verdict, why, row.buffer
-            return row.verdict, said + (f": {row.why}" if row.verdict != "proved" else ""), row.buffer
+    agreeing = [(row, agreement) for row in traced if (agreement := _agreement(pair, row, named))]
+    if agreeing and len({row.verdict for row, _ in agreeing}) == 1:
+        row, agreement = agreeing[0]
+        buffer = " or ".join(dict.fromkeys(row.buffer for row, _ in agreeing))  # allocations whose order is not known
+        if row.verdict == "proved" and origin is None:
+            verdict, why = _strange(run, pair, row, named)
+            if verdict:
+                return verdict, why, buffer
+        said = f"traced {row.buffer}: {row.writer} -> {row.reader}, {row.verdict}; {agreement}"
+        said += f"; {origin.said}" if origin is not None else ""
+        return row.verdict, said + (f": {row.why}" if row.verdict != "proved" else ""), buffer
     if origin is not None:
         return "proved", origin.said, ""
     why = (
-        f"all of it was written before it was read ({pair.elements} elements, early and late alike); which element "
-        "each value is meant to be the run does not know, and no traced copy says it"
+        f"all of it was written before it was read ({pair.elements} {_counted(pair.taken)}, early and late alike); "
+        "which element each value is meant to be the run does not know, and no traced copy says it"
     )
     return "unsupported", why, ""
 

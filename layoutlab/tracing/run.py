@@ -63,8 +63,17 @@ def _run(file: Path, name: str, settings: Mapping[str, str], failures: list[str]
         said = _plain(str(error))
         if any(frame.f_code.co_name == "generate_original_ir" for frame, _ in walk_tb(error.__traceback__)):
             failures.append("what comes after the error, which ended the compile of a kernel")
-        return f"the script ended with {type(error).__name__}{f': {said}' if said else ''}"
+        return f"the script ended with {type(error).__name__}{_where(error, file)}{f': {said}' if said else ''}"
     return ""
+
+
+def _where(error: Exception, file: Path) -> str:
+    """The file's last line that an error went through."""
+    import traceback
+
+    frames = traceback.extract_tb(error.__traceback__)
+    mine = [frame.lineno for frame in frames if Path(frame.filename).resolve() == file.resolve()]
+    return f" at {file.name}:{mine[-1]}" if mine else ""
 
 
 def _plain(text: str) -> str:
