@@ -56,7 +56,7 @@ def test_threads_that_store_what_others_loaded_are_no_proof() -> None:
 
 def test_a_kernel_that_raises_is_not_wholly_judged() -> None:
     status, answer = traced("raises")
-    assert status == 3 and answer["ended"] == "the script ended with ValueError: planted"
+    assert status == 3 and answer["ended"].endswith(": planted")
     assert answer["counts"]["proved"] and "the compile of a kernel" in answer["failures"][0]
     assert traced("raises", "--allow", "unsupported")[0] == 0
 
@@ -64,7 +64,7 @@ def test_a_kernel_that_raises_is_not_wholly_judged() -> None:
 def test_a_script_that_finds_its_result_wrong_does_not_pass() -> None:
     status, answer = traced("", "--replay", "--set", "checks=True")
     assert answer["counts"]["proved"] == 1 and status == 3
-    assert answer["ended"] == "the script ended with AssertionError: no transpose"
+    assert "AssertionError" in answer["ended"] and answer["ended"].endswith(": no transpose")
 
 
 def test_a_kernel_without_an_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
