@@ -268,8 +268,10 @@ ROW, COLUMN, SLICE = "(64,64):(64,1)", "(64,64):(1,64)", "(64,32):(64,1)"
         ([access("writes", ROW), access("reads", "(64,64):(72,1)")], ["refuted"]),
         # far away from each other: not one tile
         ([access("writes", ROW), access("reads", ROW, offset=8192 * 8)], ["unsupported", "unsupported"]),
-        # the same bytes as its transpose: nobody is accused
-        ([access("writes", ROW), access("reads", COLUMN)], ["proved"]),
+        # the same bytes as its transpose: nobody is accused, and nothing proved, but where a name says that it is meant
+        ([access("writes", ROW), access("reads", COLUMN)], ["unsupported"]),
+        ([access("writes", ROW, name="v"), access("reads", COLUMN, name="vt")], ["proved"]),
+        ([access("writes", ROW, name="v"), access("reads", COLUMN, name="o")], ["unsupported"]),
         # other extents
         ([access("writes", ROW), access("reads", "(32,64):(64,1)")], ["unsupported", "unsupported"]),
         # the memory is used again, with another swizzle, by a pair that agrees
