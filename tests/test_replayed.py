@@ -43,7 +43,10 @@ def replayed(capsys: pytest.CaptureFixture[str]):  # type: ignore[no-untyped-def
         (("store=coordinate", "write_swizzle=none"), "placed: (m=1, k=8), read at byte 1152, is what was in Tensor"),
         (("store=coordinate", "k_order=021"), "placed: in one K step operand A is 32 further along K"),
         (("store=tiled_copy_c",), "covered: it reads byte 1026 of CTA 0, which nobody wrote (1920 of 2048 elements)"),
-        (("store=composition_raw",), "owner: T0 stores (m=1, k=0), which T1 loaded from Tensor Memory"),
+        pytest.param(
+            ("store=composition_raw",), "owner: T0 stores (m=1, k=0), which T1 loaded from Tensor Memory",
+            marks=pytest.mark.slow,
+        ),
     ],
 )  # fmt: skip
 def test_stores_of_any_kind_are_judged(replayed, settings: tuple[str, ...], first: str | None) -> None:  # type: ignore[no-untyped-def]
