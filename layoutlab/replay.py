@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from layoutlab.cutedsl.capture import Launch, capture
+from layoutlab.cutedsl.capture import Launch, capture, ptx_of
 from layoutlab.errors import LayoutError
 from layoutlab.ptx.machine import run_grid
 from layoutlab.ptx.memory import GlobalMemory
@@ -44,16 +44,18 @@ def replay(
     when the launch cannot be captured and `layoutlab.ptx.parse.PtxError` at the PTX line that the machine does not know
     or that goes wrong.
     """
+    _check_arguments(compiled, args)
+    options = _checked_options(options, jobs, wave_ctas)
     memory = GlobalMemory()
     for number, argument in enumerate([*args, *buffers]):
         register_tensors(memory, argument, f"argument {number}")
-    captured = capture(compiled, *(_as_runtime_tensor(a) for a in args))
+    captured = capture(compiled, *(_as_runtime_tensor(a, f"argument {n}") for n, a in enumerate(args)))
     report: Report | None = None
     for launch in captured.launches:
         function, geometry = captured.module.entries[launch.kernel], _geometry(launch)
         bar = progress or Bar(math.prod(launch.grid))
         settings: dict[str, Any] = {
-            "schedule": schedule, "seed": seed, "provenance": provenance, "options": frozenset(options),
+            "schedule": schedule, "seed": seed, "provenance": provenance, "options": options,
             "wave_ctas": wave_ctas, "progress": bar,
         }  # fmt: skip
         where = (captured.module, function, geometry, list(launch.params), memory)
@@ -63,13 +65,61 @@ def replay(
     return report
 
 
-def _as_runtime_tensor(argument: Any) -> Any:
-    """A numpy array as the runtime tensor that compiled code takes; everything else as it is."""
-    if not isinstance(argument, np.ndarray):
+OPTIONS = frozenset({"strict tcgen05.ld", "tmem lane 0"})
+
+
+def _checked_options(options: Iterable[str], jobs: int, wave_ctas: int | None) -> frozenset[str]:
+    """The options as a set, refused when one is unknown; so are counts that are none."""
+    chosen = frozenset([options] if isinstance(options, str) else options)
+    if unknown := chosen - OPTIONS:
+        raise LayoutError(f"options {sorted(unknown)}: replay knows {', '.join(sorted(OPTIONS))}")
+    for name, value in (("jobs", jobs), ("wave_ctas", 1 if wave_ctas is None else wave_ctas)):
+        if not isinstance(value, int) or (value < 1 and not (name == "jobs" and value < 0)):
+            raise LayoutError(f"{name}={value!r}: a count of at least 1 is wanted")
+    return chosen
+
+
+def _check_arguments(compiled: Any, args: tuple[Any, ...]) -> None:
+    """Refuse arguments that the host code would take for others: it reads their memory without a look at them."""
+    ptx_of(compiled)
+    execution = getattr(compiled, "execution_args", None)
+    signature = getattr(execution, "signature", None)
+    if signature is None:
+        return
+    try:
+        bound = signature.bind(*args).arguments
+    except TypeError as error:
+        names = ", ".join(signature.parameters) or "no arguments"
+        raise LayoutError(f"the compiled function takes {names}, replay was given {len(args)}: {error}") from None
+    without = getattr(execution, "_compiled_with_none", [])
+    for number, (name, value) in enumerate(bound.items()):
+        annotation = signature.parameters[name].annotation
+        if (
+            getattr(annotation, "__name__", str(annotation)).split(".")[-1] != "Tensor"
+            or tensor_extent(value) is not None
+        ):
+            continue
+        if value is not None or (number < len(without) and without[number] is False):
+            raise LayoutError(
+                f"argument {number}, {name}, is a {type(value).__name__} where the compiled function takes a tensor: "
+                "a numpy array, a torch CPU tensor or what has __dlpack__ is wanted"
+            )
+
+
+def _as_runtime_tensor(argument: Any, name: str) -> Any:
+    """What has `__dlpack__` as the runtime tensor that compiled code takes; torch's, and everything else, as it is."""
+    known = hasattr(argument, "__c_pointers__") or hasattr(argument, "data_ptr")
+    if known or not hasattr(argument, "__dlpack__"):
         return argument
     from cutlass.cute.runtime import from_dlpack
 
-    return from_dlpack(argument)
+    try:
+        return from_dlpack(argument)
+    except (BufferError, TypeError, ValueError) as error:
+        if isinstance(argument, np.ndarray) and not argument.flags.writeable:
+            raise LayoutError(f"{name} is a read-only array, and replay runs in place: pass a copy") from None
+        kind = f"{type(argument).__name__} of {getattr(argument, 'dtype', 'unknown type')}"
+        raise LayoutError(f"{name}, {kind}, has no form that a kernel takes: {error}") from None
 
 
 def _geometry(launch: Launch) -> Geometry:
@@ -91,6 +141,9 @@ def register_tensors(memory: GlobalMemory, argument: Any, name: str) -> None:
         memory.register(name, extent[0], extent[1], argument)
 
 
+_HOST_DEVICES = (1, 3)  # DLPack's CPU, and the CPU's memory that is pinned for CUDA
+
+
 def tensor_extent(argument: Any) -> tuple[int, int] | None:
     """The (address, bytes) that a tensor spans; None for what is no tensor. A device tensor is refused."""
     if isinstance(argument, np.ndarray):
@@ -105,6 +158,8 @@ def tensor_extent(argument: Any) -> tuple[int, int] | None:
     if runtime is not None:
         return runtime
     if hasattr(argument, "__dlpack__"):
+        if hasattr(argument, "__dlpack_device__") and int(argument.__dlpack_device__()[0]) not in _HOST_DEVICES:
+            raise LayoutError("replay runs on CPU tensors, given one of another device: pass a copy on the CPU")
         return tensor_extent(np.from_dlpack(argument))
     return None
 

@@ -35,7 +35,7 @@ from layoutlab.handoff import Handoff
         ("sV", {}, {"tma_load"}),
         ("rs_reuse", {}, {"registers"}),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else " ".join(map(str, sorted(value))),
 )
 def test_each_handoff_of_the_catalogue_has_its_forms(name: str, settings: dict[str, Any], forms: set[str]) -> None:
     found = derive(CATALOGUE[name](**settings))

@@ -771,6 +771,12 @@ def test_the_command_writes_what_the_suffix_says(tmp_path: Path, capsys: pytest.
         (["sP", "--set", "kv=65"], 2, "kv=65"),
         (["(4,2):(1,4)", "--set", "kv=64"], 2, "--set is for handoffs"),
         (["(4,2):(1,4)", "--tile", "4by2"], 2, "rows x columns"),
+        (
+            ["((4,8),(2,2)):((32,1),(16,8))", "--tile", "15x8"],
+            2,
+            "thread 3 holds as value 3 the coordinate (0,8), outside of a tile of 15x8",
+        ),
+        (["(4,2):(1,4)", "--width", "0"], 2, "--width 0: a number of characters"),
         (["no_such.py"], 2, "there is no file no_such.py"),
         (["sP", "sP"], 2, "several make a graph"),
         (["sP", "--rows", "8:0"], 2, "8:0"),

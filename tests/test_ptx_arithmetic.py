@@ -410,6 +410,26 @@ def test_to_integer(text):
     assert lanes(f"{text} d, a0;", [x], np.int32).tolist() == want
 
 
+@pytest.mark.parametrize("mode", ["rn", "rz", "rm", "rp"])
+@pytest.mark.parametrize("kind", ["u32", "s32", "s16", "u8"])
+def test_integers_to_bf16_are_rounded_once(kind, mode):
+    a = np.concatenate([words(), np.array([0x01010001, 0x01018000, 0x01008000, 0x80000000, 257, 259], np.uint32)])
+    source = a.astype(f"u{int(kind[1:]) // 8}").view(f"{kind[0].replace('s', 'i')}{int(kind[1:]) // 8}")
+    register = "cvt.u16.u32 h, a0; " if kind in ("s16", "u8") else ""
+    text = f"{{ .reg .b16 h, w; {register}cvt.{mode}.bf16.{kind} w, {'h' if register else 'a0'}; cvt.u32.u16 d, w; }}"
+    got = lanes(text, [a], np.uint32).astype(np.uint16).view(ML["bf16"]).astype(np.float64)
+    assert got.tolist() == [eight_bits(n, mode) for n in source.tolist()]
+
+
+def eight_bits(n: int, mode: str) -> int:
+    """An integer rounded to eight significant bits."""
+    unit = 1 << max(0, abs(n).bit_length() - 8)
+    down = n // unit
+    up = -(-n // unit)
+    nearest = down if (2 * (n - down * unit), down & 1) <= (unit, 0) else up
+    return {"rn": nearest, "rz": down if n > 0 else up, "rm": down, "rp": up}[mode] * unit
+
+
 def test_integers_to_float():
     a = words()
     assert (lanes("cvt.rn.f32.u32 d, a0;", [a], np.float32) == a.astype(np.float32)).all()
@@ -428,6 +448,92 @@ def test_half_arithmetic_rounds_once():
     product = lanes("mul.rn.bf16x2 d, a0, a1;", packed, np.uint32).view(ml_dtypes.bfloat16)
     left, right = (x.view(ml_dtypes.bfloat16).astype(np.float64) for x in (a, b))
     assert np.array_equal(product, (left * right).astype(np.float32).astype(ml_dtypes.bfloat16), equal_nan=True)
+
+
+def bits16(*values):
+    return np.array(values, np.uint16)
+
+
+NAN, SMALL = math.nan, 1e-40  # SMALL is subnormal in float32
+CORNERS = np.array([NAN, 0.0, -0.0, -1, 5, SMALL, -SMALL, -1e-9], np.float32)
+OTHERS = np.array([0, -0.0, 0.0, -0.0, NAN, -SMALL, 0, -0.0], np.float32)
+HALVES, OTHER_HALVES = bits16(0x200, 0x8000, 0, 0x8200), bits16(0x6400, 0, 0x8000, 0x6400)
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("cvt.sat.f32.f32 d, a0;", [0, 0, 0, 0, 0x3F800000, 0x116C2, 0, 0]),
+        ("cvt.ftz.sat.f32.f32 d, a0;", [0, 0, 0, 0, 0x3F800000, 0, 0, 0]),
+        ("cvt.rni.sat.f32.f32 d, a0;", [0, 0, 0, 0, 0x3F800000, 0, 0, 0]),
+        ("cvt.rpi.ftz.f32.f32 d, a0;", [None, 0, 0x80000000, 0xBF800000, 0x40A00000, 0, 0x80000000, 0x80000000]),
+        ("add.sat.f32 d, a0, a1;", [0, 0, 0, 0, 0, 0, 0, 0]),
+        ("min.f32 d, a0, a1;", [0, 0x80000000, 0x80000000, 0xBF800000, 0x40A00000, 0x800116C2, 0x800116C2, 0xB089705F]),
+        ("max.f32 d, a0, a1;", [0, 0, 0, 0x80000000, 0x40A00000, 0x116C2, 0, 0x80000000]),
+        ("max.NaN.f32 d, a0, a1;", [None, 0, 0, 0x80000000, None, 0x116C2, 0, 0x80000000]),
+        ("min.ftz.f32 d, a0, a1;", [0, 1 << 31, 1 << 31, 0xBF800000, 0x40A00000, 1 << 31, 1 << 31, 0xB089705F]),
+        ("min.xorsign.abs.f32 d, a0, a1;", [0, 1 << 31, 1 << 31, 0, 0x40A00000, 0x800116C2, 1 << 31, 0]),
+        ("cvt.rn.relu.satfinite.f16x2.f32 d, a0, a0;", [0x7FFF7FFF, 0, 0, 0, 0x45004500, 0, 0, 0]),
+        ("cvt.rn.relu.bf16x2.f32 d, a0, a0;", [0x7FFF7FFF, 0, 0, 0, 0x40A040A0, 0x10001, 0, 0]),
+        ("set.eq.ftz.u32.f32 d, a0, 0f00000000;", [0, MASK, MASK, 0, 0, MASK, MASK, 0]),
+        (".reg .pred q; setp.eq.ftz.f32 q, a0, 0f00000000; selp.u32 d, 1, 0, q;", [0, 1, 1, 0, 0, 1, 1, 0]),
+    ],
+)
+def test_corners_of_float32(text, want):
+    """NaN, zeros of both signs and subnormals as an H200 has them; None stands for any NaN."""
+    got = lanes(text, [CORNERS, OTHERS], np.uint32)
+    nan = np.isnan(got.view(np.float32)).tolist()
+    assert [None if w is None and n else g for g, n, w in zip(got.tolist(), nan, want, strict=True)] == want
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("min.f16 d, a0, a1;", [0x200, 0x8000, 0x8000, 0x8200]), ("max.f16 d, a0, a1;", [0x6400, 0, 0, 0x6400]),
+        ("mul.f16 d, a0, a1;", [0x2800, 0x8000, 0x8000, 0xA800]), ("mul.ftz.f16 d, a0, a1;", [0, 0x8000, 0x8000, 0x8000]),
+        ("neg.ftz.f16 d, a0;", [0x8000, 0, 0x8000, 0]), ("fma.rn.relu.f16 d, a0, a1, a1;", [0x6400, 0, 0, 0x6400]),
+        (".reg .pred q; setp.eq.ftz.f16 q, a0, 0x0000; selp.b16 d, 1, 0, q;", [1, 1, 1, 1]),
+    ],
+)  # fmt: skip
+def test_corners_of_float16(text, want):
+    """As an H200 has them."""
+    assert lanes(text, [HALVES, OTHER_HALVES], np.uint16).tolist() == want
+
+
+def test_flushed_powers_of_bfloat16():
+    """What is subnormal in float16 is not in bfloat16."""
+    assert lanes("ex2.approx.ftz.bf16 d, a0;", [bits16(0xC1A0, 0xC2C8, 0xC300)], np.uint16).tolist() == [
+        0x3580,
+        0xD80,
+        0,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "result", "want"),
+    [
+        ("cvt.rni.s32.f64 d, a0;", np.uint32, [0x80000000, 0x7FFFFFFF, 0x80000000, 0x7FFFFFFF, 2]),
+        ("cvt.rzi.u32.f64 d, a0;", np.uint32, [0x80000000, MASK, 0, MASK, 2]),
+        ("cvt.rni.s16.f64 d, a0;", np.uint16, [0x8000, 0x7FFF, 0x8000, 0x7FFF, 2]),
+        ("cvt.rzi.u8.f64 d, a0;", np.uint16, [0x80, 0xFF, 0, 0xFF, 2]),
+    ],
+)
+def test_integers_of_float64(text, result, want):
+    """A NaN gives the target's top bit where the source has 64 bits (as an H200 does)."""
+    x = np.array([NAN, 1e30, -1e30, math.inf, 2.5])
+    assert lanes(text, [x], result).tolist() == want
+
+
+def test_fma_of_float64_rounds_once():
+    a, b = RNG.standard_normal((2, 64))
+    c = np.where(np.arange(64) < 32, -(a * b), RNG.standard_normal(64))  # the first half cancels to the product's error
+    want = [float(Fraction(x) * Fraction(y) + Fraction(z)) for x, y, z in zip(a, b, c, strict=True)]
+    assert lanes("fma.rn.f64 d, a0, a1, a2;", [a, b, c], np.float64).tolist() == want
+    corners = [
+        np.array(x) for x in ([1e-200, -1e-200, 1e200, -0.0, NAN], [1e-200, 1e-200, 1e200, 0, 1], [-0.0, 0, 1, -0.0, 1])
+    ]
+    got = lanes("fma.rn.f64 d, a0, a1, a2;", corners, np.uint64)
+    assert got[:4].tolist() == [0, 1 << 63, 0x7FF << 52, 1 << 63] and np.isnan(got.view(np.float64)[4])
 
 
 def test_counting_the_lanes():

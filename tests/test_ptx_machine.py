@@ -254,13 +254,95 @@ def test_a_barrier_that_nobody_completes():
 
 
 def test_too_many_arrivals():
-    with pytest.raises(PtxError, match="64 threads arrive at barrier 2 of 32"):
-        out_words("  bar.arrive 2, 96; bar.arrive 2, 32;\n")
+    body = "  mov.u32 %r3, %tid.x; setp.ge.u32 %p1, %r3, 16; @%p1 bra ALL; barrier.arrive 2, 32;\nALL: barrier.arrive 2, 32;\n"
+    with pytest.raises(PtxError, match="48 threads arrive at barrier 2 of 32"):
+        out_words(body)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (
+            "bar.arrive 2, 96; bar.arrive 2, 32;",
+            "barrier 2 of 32 threads, at which 32 have arrived who take it for one of 96",
+        ),
+        ("bar.sync 2, 0;", "bar.sync for 0 threads: a multiple of 32 that is not 0 is wanted"),
+        ("bar.sync 2, 48;", "bar.sync for 48 threads"),
+        (
+            "setp.eq.u32 %p1, %r0, 0; vote.sync.ballot.b32 %r9, %p1, 0xffff;",
+            "thread 16, lane 16, which its own member mask 0x0000ffff leaves out",
+        ),
+    ],
+)
+def test_barriers_and_masks_that_contradict_themselves(body, message):
+    with pytest.raises(PtxError, match=message):
+        out_words(f"  mov.u32 %r0, %tid.x; {body}\n")
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("alive", [32, 16])
+def test_a_barrier_of_all_waits_for_those_that_live(alive, schedule):
+    """The others exit while the first wait (an H200 lets these go on)."""
+    body = f"  mov.u32 %r3, %tid.x; setp.ge.u32 %p1, %r3, {alive}; mov.u32 %r4, 0; @%p1 bra LATE; barrier.sync 0; mov.u32 %r9, 7; bra END;\n"
+    body += "LATE: add.u32 %r4, %r4, 1; setp.lt.u32 %p2, %r4, 100; @%p2 bra LATE; ret;\nEND:\n"
+    got, _ = out_words(body, block=64, schedule=schedule)
+    assert got.tolist() == [7] * alive + [0] * (64 - alive)
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("vote.sync.ballot.b32 %r9, %p1, %r4;", [0xAAAA, 0xAAAA, 0xAAAA0000, 0xAAAA0000]),
+        ("redux.sync.add.u32 %r9, %r3, %r4;", [120, 120, 376, 376]),
+        ("match.any.sync.b32 %r9, %r5, %r4;", [0x5555, 0xAAAA, 0x55550000, 0xAAAA0000]),
+        ("match.all.sync.b32 %r9|%p2, %r6, %r4;", [0xFFFF, 0xFFFF, 0xFFFF0000, 0xFFFF0000]),
+        ("elect.sync %r9|%p2, %r4;", [0, 0, 16, 16]),
+        ("vote.sync.any.pred %p2, %p0, %r4; selp.b32 %r9, 1, 0, %p2;", [1, 1, 0, 0]),
+    ],
+)
+def test_lanes_of_different_masks_do_not_see_each_other(text, want):
+    """Two halves of a warp at one instruction, each naming itself (values of an H200 but for match.all)."""
+    body = "  mov.u32 %r3, %tid.x; setp.lt.u32 %p0, %r3, 16; selp.b32 %r4, 0x0000ffff, 0xffff0000, %p0;\n"
+    body += "  and.b32 %r5, %r3, 1; setp.eq.u32 %p1, %r5, 1; shr.u32 %r6, %r3, 4;\n"
+    got, report = out_words(f"{body}  {text}\n")
+    assert got[[0, 1, 16, 17]].tolist() == want and not report.warnings
+
+
+@pytest.mark.parametrize(("mask", "guard"), [("-1", "@!%p1 ret;"), ("0xffff", "@!%p1 bra END;")])
+def test_a_shuffle_from_a_lane_that_is_not_there(mask, guard):
+    body = f"  mov.u32 %r3, %tid.x; mov.u32 %r9, 0; setp.lt.u32 %p1, %r3, 16; {guard} shfl.sync.bfly.b32 %r9, %r3, 16, 31, {mask};\nEND:\n"
+    _, report = out_words(body)
+    assert [w.kind for w in report.warnings] == ["shuffle from nobody"]
+    assert "CTA 0 thread 0 reads from lane 16, which does not execute it" in str(report.warnings[0])
+    _, report = out_words(body.replace("%r3, 16, 31", "%r3, 8, 31"))
+    assert not report.warnings
+
+
+@pytest.mark.parametrize(("text", "kinds"), [
+    ("atom.shared.add.u32 %r9, [%r4], 1;", ["unwritten shared"]), ("red.shared.max.u32 [%r4], 1;", ["unwritten shared"]),
+    ("atom.shared.exch.b32 %r9, [%r4], 1;", []), ("st.shared.u32 [%r4], %r3; atom.shared.add.u32 %r9, [%r4], 1;", []),
+])  # fmt: skip
+def test_an_atomic_reads_what_it_changes(text, kinds):
+    _, report = out_words(f"  mov.u32 %r3, %tid.x; mov.u32 %r4, smem; mov.u32 %r9, 0; {text}\n")
+    assert [w.kind for w in report.warnings] == kinds
 
 
 # -- mbarriers ----------------------------------------------------------------------------------------------------------
 
 INIT = "  mov.u32 %r3, %tid.x; mov.u32 %r4, smem; setp.ne.u32 %p1, %r3, 0; mov.u32 %r9, 0;\n"
+
+
+@pytest.mark.parametrize(("store", "byte"), [
+    ("st.shared.u32 [%r4+4], %r3;", 1028), ("@!%p1 st.shared.v2.b64 [%r4], {%rd1, %rd1};", 1024), ("st.shared.u64 [%r4+8], %rd1;", 0),
+    ("@!%p1 cp.async.cg.shared.global [%r4], [%rd1], 16; cp.async.wait_all;", 1024),
+    ("bar.sync 0; @!%p1 mbarrier.inval.shared.b64 [%r4]; bar.sync 0; st.shared.u32 [%r4+4], %r3;", 0),
+])  # fmt: skip
+def test_a_store_over_a_live_mbarrier(store, byte):
+    """Reported once, with the byte; beside it and after mbarrier.inval it is none."""
+    body = INIT + f"  ld.param.u64 %rd1, [out]; @!%p1 mbarrier.init.shared.b64 [%r4], 1; bar.sync 0;\n  {store}\n"
+    _, report = out_words(body)
+    assert [w.kind for w in report.warnings] == ["mbarrier overwritten"] * (byte > 0)
+    assert not byte or f"to shared byte {byte} of CTA 0, in the mbarrier of PTX line 9" in str(report.warnings[0])
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

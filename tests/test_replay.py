@@ -5,12 +5,16 @@ from __future__ import annotations
 
 import ctypes
 import io
+import tempfile
 from functools import cache
 
+import cutlass.cute as cute
 import joblib
 import ml_dtypes
 import numpy as np
 import pytest
+import replayed_kernels
+from cutlass.cute.runtime import from_dlpack
 
 from layoutlab.cutedsl.capture import capture, elf_symbols
 from layoutlab.errors import LayoutError
@@ -191,6 +195,71 @@ def test_a_pointer_to_nowhere_is_named():
     where = pointers(settings, s.ctypes.data, v.ctypes.data, o.ctypes.data)
     with pytest.raises(PtxError, match=r"ld\.global.*touches .* bytes at global address"):
         replay(compiled(settings), *where, buffers=[s, o])
+
+
+# -- arguments that the host code would take for others ------------------------------------------------------------------
+
+
+@cache
+def doubled():
+    """A compiled function that writes its first tensor, 128 float32, doubled to its second."""
+    x, y = (from_dlpack(each) for each in replayed_kernels.arrays())
+    options = f"--gpu-arch=sm_100a --keep-ptx --dump-dir={tempfile.mkdtemp()}"
+    return cute.compile(replayed_kernels.doubled, x, y, options=options)
+
+
+class Exported:
+    """What has nothing but the two methods of DLPack, on a device of this type."""
+
+    def __init__(self, array, device=1):
+        self.array, self.device = array, device
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.device, 0
+
+
+def test_what_only_exports_dlpack_is_taken():
+    x, y = aligned((128,), np.float32), aligned((128,), np.float32)
+    x[:] = np.arange(128)
+    replay(doubled(), Exported(x), y)
+    assert np.array_equal(y, 2 * x)
+
+
+def read_only():
+    array = aligned((128,), np.float32)
+    array.flags.writeable = False
+    return array
+
+
+@pytest.mark.parametrize(
+    ("replaced", "options", "message"),
+    [
+        ({1: None}, {}, r"argument 1, y, is a NoneType where the compiled function takes a tensor"),
+        ({0: [1.0, 2.0]}, {}, r"argument 0, x, is a list where the compiled function takes a tensor"),
+        ({0: 3}, {}, r"argument 0, x, is a int"),
+        ({0: Exported(np.zeros(128), 2)}, {}, "replay runs on CPU tensors, given one of another device"),
+        ({1: read_only()}, {}, "argument 1 is a read-only array, and replay runs in place: pass a copy"),
+        ({0: np.zeros(128, object)}, {}, "argument 0, ndarray of object, has no form that a kernel takes"),
+        ({0: np.zeros(516, np.uint8)[1:513].view(np.float32)}, {}, "does not take these arguments: .*not aligned"),
+        ({2: 1}, {}, "takes x, y, replay was given 3"),
+        ({}, {"options": ["strict"]}, r"options \['strict'\]: replay knows strict tcgen05.ld, tmem lane 0"),
+        ({}, {"jobs": 0}, "jobs=0: a count of at least 1"), ({}, {"wave_ctas": -4}, "wave_ctas=-4: a count"),
+        ({}, {"schedule": "slow"}, "'slow' is none of eager, random, lazy"),
+    ],
+)  # fmt: skip
+def test_arguments_that_are_refused(replaced, options, message):
+    """Not handed to the host code, which would read memory that is none."""
+    arguments = {0: aligned((128,), np.float32), 1: aligned((128,), np.float32)} | replaced
+    with pytest.raises((LayoutError, PtxError), match=message):
+        replay(doubled(), *arguments.values(), **options)
+
+
+def test_an_argument_too_few():
+    with pytest.raises(LayoutError, match="takes x, y, replay was given 1: missing a required argument: 'y'"):
+        replay(doubled(), aligned((128,), np.float32))
 
 
 # -- several CTAs, several processes ------------------------------------------------------------------------------------

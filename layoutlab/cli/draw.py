@@ -256,6 +256,8 @@ def _width(args: Any) -> int:
     import shutil
 
     if args.width is not None:
+        if args.width < 1:
+            raise LayoutError(f"--width {args.width}: a number of characters, 80")
         return int(args.width)
     return shutil.get_terminal_size((100, 24)).columns if args.output in (None, "-") else 100
 

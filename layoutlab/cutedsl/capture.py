@@ -78,7 +78,10 @@ def capture(compiled: Any, *args: Any, **kwargs: Any) -> Captured:
     """
     ptx_of(compiled)  # what is missing is said before anything is packed
     # The second part owns the memory that the packed pointers lead to: it must live until the call has returned.
-    packed, owners = compiled.generate_execution_args(*args, **kwargs)
+    try:
+        packed, owners = compiled.generate_execution_args(*args, **kwargs)
+    except Exception as error:
+        raise LayoutError(f"the compiled function does not take these arguments: {error}") from error
     captured = capture_packed(compiled, packed)
     del owners
     return captured

@@ -153,6 +153,17 @@ def ownership_items(owner: Layout, tile: Sequence[int], names: Sequence[str] = (
     return out
 
 
+def refuse_outside(owner: Layout, tile: Sequence[int]) -> None:
+    """Refuse a (thread, value) layout that goes beyond the tile which it is said to be of."""
+    items = ownership_items(owner, tile)
+    for thread, value, m, k in zip(*(items[n] for n in ("thread", "value", "m", "k")), strict=True):
+        if not (0 <= m < tile[0] and 0 <= k < tile[1]):
+            raise LayoutError(
+                f"{owner}: thread {thread} holds as value {value} the coordinate ({m},{k}), outside of a tile of "
+                f"{tile[0]}x{tile[1]}: name the tile that it is of"
+            )
+
+
 def owner_picture(owner: Any, choice: Choice = WHOLE) -> Picture:
     """A handoff's owner: the tile that it is over, its threads counted from the block's first one on."""
     if len(owner.tile.extents) != 2:

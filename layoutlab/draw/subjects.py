@@ -12,7 +12,7 @@ from typing import Any
 
 from layoutlab.digits import Map
 from layoutlab.draw.items import WHOLE, Choice
-from layoutlab.draw.layouts import layout_picture, owner_picture, ownership_picture
+from layoutlab.draw.layouts import layout_picture, owner_picture, ownership_picture, refuse_outside
 from layoutlab.draw.picture import Picture
 from layoutlab.errors import LayoutError
 from layoutlab.layout import Layout
@@ -36,6 +36,7 @@ def picture_of(what: Any, choice: Choice = WHOLE) -> Picture:
         titled = replace(choice, title=choice.title or what.strip()) if isinstance(found, Map) else choice
         return picture_of(found, titled)
     if isinstance(what, Layout) and choice.tile:
+        refuse_outside(what, choice.tile)
         return ownership_picture(what, choice.tile, choice)
     if isinstance(what, (Layout, ComposedLayout)):
         return layout_picture(what, choice)

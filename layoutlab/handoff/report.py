@@ -29,7 +29,8 @@ def report(verdict: Verdict) -> str:
     for claim in verdict.claims:
         lines += _claim_lines(claim)
         if claim.name == first:
-            lines += [f"    {sentence}" for sentence in [*verdict.explanation, *_sets(verdict)]]
+            said = [*verdict.explanation, *(_sets(verdict) or _elsewhere(verdict))]
+            lines += [f"    {sentence}" for sentence in said]
     lines += [f"  remark     {remark}" for remark in remarks(verdict)]
     lines += ["", f"  cost       {cost_line(h.writer)}", f"  not checked: {NOT_CHECKED}", "", last_line(verdict)]
     return "\n".join(lines)
@@ -44,6 +45,17 @@ def _sets(verdict: Verdict) -> list[str]:
     said = any(line.startswith(("what would be right", "any of these")) for line in verdict.explanation)
     which = "of this handoff's settings" if said else "what would be right"
     return [f"{which}: {spoken(verdict.sets)}"]
+
+
+def _elsewhere(verdict: Verdict) -> list[str]:
+    """Where to look for what is right, if no change of one side was found to be."""
+    h: Handoff = verdict.handoff
+    cured = any(line.startswith(("what would be right", "any of these")) for line in verdict.explanation)
+    if cured or verdict["placed"].verdict != "refuted" or "desc" not in h.reader.given:
+        return []
+    if not isinstance(h.writer.storage, Smem):
+        return []
+    return ["no change of one side alone was found: `layoutlab derive --free storage` searches the buffer's layout too"]
 
 
 def remarks(verdict: Verdict) -> list[str]:

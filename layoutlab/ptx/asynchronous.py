@@ -13,10 +13,12 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from layoutlab.ptx.parse import Instruction, PtxError
 
 if TYPE_CHECKING:
-    from layoutlab.ptx.state import Wave
+    from layoutlab.ptx.state import Array, Wave
 
 SCHEDULES = ("eager", "random", "lazy")
 TRANSACTION_LIMIT = (1 << 20) - 1  # range of the pending transaction count, PTX ISA 9.7.13.15
@@ -149,10 +151,33 @@ class AsyncUnits:
                 f"{live.instruction.where} lives",
             )
         self.mbarriers[cta, address] = Mbarrier(address, cta, count, count, instruction)
+        self.wave.shared.barriers[self._chunk(cta, address)] = True
 
     def invalidate_mbarrier(self, cta: int, address: int, instruction: Instruction) -> None:
         self.mbarrier(cta, address, instruction)
         del self.mbarriers[cta, address]
+        self.wave.shared.barriers[self._chunk(cta, address)] = (cta, address ^ 8) in self.mbarriers
+
+    def _chunk(self, cta: int, address: int) -> int:
+        return (cta * self.wave.shared.stride + address) >> 4
+
+    def note_stores(self, at: Array, size: int, instruction: Instruction) -> None:
+        """Report bytes stored over a live mbarrier, which is undefined (PTX ISA 9.7.13.15.1); `at` are flat shared
+        addresses of `size` bytes each, at most 16 and within 16 that are aligned."""
+        if not self.mbarriers:
+            return
+        hit = self.wave.shared.barriers[at >> 4]
+        if not np.count_nonzero(hit):
+            return
+        for start in np.unique(at[hit]).tolist():
+            cta, low = divmod(start, self.wave.shared.stride)
+            for address in range(low & ~7, low + size, 8):
+                if (live := self.mbarriers.get((cta, address))) is not None:
+                    self.wave.services.findings.add(
+                        "mbarrier overwritten", instruction,
+                        f"{instruction.opcode} to shared byte {max(low, address)} of CTA {cta}, in the mbarrier of "
+                        f"{live.instruction.where}, which lives: mbarrier.inval ends it",
+                    )  # fmt: skip
 
     def mbarrier(self, cta: int, address: int, instruction: Instruction) -> Mbarrier:
         """The mbarrier at a shared address; one that was never initialised stops the run."""

@@ -212,6 +212,22 @@ def flush(value: Array) -> Array:
     return np.where(exponent, bits, bits & _SIGN).view(np.float32)
 
 
+def flush_below(value: Array, tiny: float) -> Array:
+    """Numbers with those below the least normal one, `tiny`, replaced by zeros of their sign (.ftz)."""
+    return np.asarray(np.where(np.abs(value) < tiny, np.copysign(value.dtype.type(0), value), value))
+
+
+def saturated(value: Array) -> Array:
+    """Numbers limited to [0, 1]; NaN and -0 give +0 (.sat; seen on an H200)."""
+    kind = value.dtype.type
+    return np.asarray(np.where(value > 0, np.minimum(value, kind(1)), kind(0)))
+
+
+def not_negative(value: Array) -> Array:
+    """Numbers with +0 for those below it and for -0; a NaN stays (.relu; seen on an H200)."""
+    return np.asarray(np.where(value <= 0, value.dtype.type(0), value))
+
+
 def pack_bf16(high: Array, low: Array) -> Array:
     """Two float32 arrays, rounded to nearest even, as the halves of 32-bit words."""
     upper, lower = high.view(np.uint32), low.view(np.uint32)

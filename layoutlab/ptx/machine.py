@@ -275,8 +275,7 @@ class Scheduler:
         self.fragments.remove(fragment)
         if target < 0:
             self.wave.alive[fragment.low : fragment.high] &= ~taken
-            self.wave.version += 1
-            self.wave.release_clusters()
+            self.wave.note_exits()
         else:
             self._add(fragment, target, taken, -1)
         self._add(fragment, following, everyone & ~taken, -1)
@@ -284,8 +283,7 @@ class Scheduler:
     def _exit(self, fragment: Fragment, mask: Any) -> None:
         self.fragments.remove(fragment)
         self.wave.alive[fragment.low : fragment.high] &= ~np.asarray(mask)
-        self.wave.version += 1
-        self.wave.release_clusters()
+        self.wave.note_exits()
 
     def _move(self, fragment: Fragment, block: int) -> None:
         fragment.block = block

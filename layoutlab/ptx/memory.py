@@ -123,6 +123,8 @@ class SharedMemory:
         # For each 16 bytes: when a thread last stored there, and the row and lane that did (0: never).
         self.stored_at = np.empty(ctas * self.stride // 16, np.int32)
         self.stored_by = np.empty(ctas * self.stride // 16, np.int32)
+        # For each 16 bytes: whether an mbarrier lives there.
+        self.barriers = np.empty(ctas * self.stride // 16, np.bool_)
         self.words = {width: self.bytes.view(kind) for width, kind in WORD_TYPES.items()}
         self.flags = {width: self.written.view(kind) for width, kind in WORD_TYPES.items()}
         self.ctas = ctas
@@ -131,12 +133,13 @@ class SharedMemory:
     def reset(self) -> None:
         """Poison, and nothing written."""
         self.bytes.fill(POISON)
-        for flags in (self.written, self.stored_at, self.stored_by):
+        for flags in (self.written, self.stored_at, self.stored_by, self.barriers):
             flags.fill(0)
 
     @property
     def nbytes(self) -> int:
-        return self.bytes.nbytes + self.written.nbytes + self.stored_at.nbytes + self.stored_by.nbytes
+        arrays = (self.bytes, self.written, self.stored_at, self.stored_by, self.barriers)
+        return sum(array.nbytes for array in arrays)
 
     def window(self, cta: int) -> Array:
         """The bytes of one CTA's window, by shared address."""

@@ -214,8 +214,24 @@ class Wave:
                 self.cluster_generation[rows] += 1
                 self.version += 1
 
-    def alive_warps(self, cta: int) -> int:
-        return int(self.alive[cta :: self.ctas].any(axis=1).sum())
+    def complete(self, barrier: Barrier) -> None:
+        """Let the threads at a named barrier go on once all have arrived."""
+        if barrier.arrived and barrier.arrived >= barrier.expected:
+            barrier.arrived = 0
+            barrier.generation += 1
+            self.version += 1
+
+    def note_exits(self) -> None:
+        """Barriers of a whole CTA or cluster wait only for threads that live."""
+        self.version += 1
+        self.release_clusters()
+        for (cta, _), barrier in self.barriers.items():
+            if barrier.everyone and barrier.arrived:
+                barrier.expected = self.alive_threads(cta)
+                self.complete(barrier)
+
+    def alive_threads(self, cta: int) -> int:
+        return int(np.count_nonzero(self.alive[cta :: self.ctas]))
 
 
 @dataclass
@@ -224,6 +240,7 @@ class Barrier:
 
     arrived: int = 0
     expected: int = 0
+    everyone: bool = False  # it waits for the CTA's threads, of which those that exit are no longer
     generation: int = 0
     reduction: int = 0
 

@@ -154,10 +154,15 @@ def _assigned(
 ) -> list[Row]:
     """One row for each reader, and for each writer that no reader was found for."""
     rows = list[Row]()
+    betrayed = {
+        w for (w, r), row in results.items() if row.verdict == "refuted" and _named_alike(accesses[w], accesses[r])
+    }  # whom its own reader disagrees with: that a reader of other things there agrees is chance
     content = {
         w
         for (w, r), row in results.items()
-        if row.verdict == "proved" and (not row.swapped or _related(accesses[w], accesses[r]))
+        if row.verdict == "proved"
+        and (not row.swapped or _related(accesses[w], accesses[r]))
+        and (w not in betrayed or _related(accesses[w], accesses[r]))
     }
     told = set[int]()
     for r in readers:
@@ -386,7 +391,7 @@ def _owner(access: Access, tile: Tile) -> Owner:
     tv, tiler = parse(access.texts["tv"]), parse(access.texts["tiler"])
     if not isinstance(tv, Layout) or tv.rank() != 2:
         raise Unsupported(f"the copy's thread-value layout is {tv}")
-    threads, values = int(tv[0].size()), int(tv[1].size())  # type: ignore[arg-type]
+    threads, values = int(tv[0].size()), int(tv[1].size())
     if threads == 1:
         raise Unsupported(
             "the copy has one thread: who of all threads writes what is not in its layout, but a run (--replay) says it"
@@ -445,7 +450,7 @@ def _reader(access: Access, side: Side, tile: Tile, turned: bool, trace: Trace) 
             return by_descriptor, ""
     found = declared(storage, tile)
     who = "the MMA" if access.kind.startswith("mma") else access.by_name or "the copy"
-    source = "declared by the layout that it was given"
+    source = "declared: it reads by the layout that its tensor has"
     return replace(found, who=who, source=source), refused
 
 
@@ -479,7 +484,7 @@ def _fragment_steps(access: Access) -> list[int] | None:
         return None
     if not isinstance(layout, Layout) or layout.rank() < 3 or prod(flatten(layout[1].shape)) != 1:
         return None
-    return [int(layout[2](i)) * 16 for i in range(int(layout[2].size()))]  # type: ignore[arg-type]
+    return [int(layout[2](i)) * 16 for i in range(int(layout[2].size()))]
 
 
 def _cost(writer: Writer) -> str:

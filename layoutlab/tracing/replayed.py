@@ -55,7 +55,8 @@ def rows_of(ran: Ran, trace: Trace, traced: Iterable[Row]) -> list[Row]:
         if isinstance(report, str):
             faulty = report.startswith(("AccessError", "Deadlock"))
             when = "late" if report is ran.late else "early"
-            why = f"with started work done {when}, the run stops: {report}"
+            alike = ran.early == ran.late
+            why = f"{'' if alike else f'with started work done {when}, '}the run stops: {report}"
             return [Row(ran.kernel, "-", "-", "refuted" if faulty else "unsupported", why)]
     assert not isinstance(ran.early, str) and not isinstance(ran.late, str)
     assert ran.early.provenance is not None and ran.late.provenance is not None
@@ -101,6 +102,11 @@ def _pairs(run: Observed, reader: Site, space: str, taken: Sequence[Taken]) -> l
     return [Pair(space, writer, reader, by_writer[writer], n) for writer, n in elements.most_common()]
 
 
+def _counted(taken: Sequence[Taken]) -> str:
+    """What writers are counted by: a thread's load has no elements, only bytes."""
+    return "bytes" if all(t.read is None for t in taken) else "elements"
+
+
 def _never_written(early: Observed, late: Observed, reader: Site, space: str, lines: set[int]) -> str:
     """The first element of what is read that nobody wrote, in either run; "" where there is none.
 
@@ -115,7 +121,7 @@ def _never_written(early: Observed, late: Observed, reader: Site, space: str, li
             at = np.unravel_index(int(fresh.argmax()), fresh.shape)
             where = t.location[at]
             place = f"byte {int(where)}" if space == "shared" else f"lane {int(where[0])} column {int(where[1])}"
-            many = f"{int(fresh.sum())} of {fresh.size} elements"
+            many = f"{int(fresh.sum())} of {fresh.size} {_counted([t])}"
             return f"it reads {place} of CTA {t.cta}, which nobody wrote ({many}){when}"
     return ""
 
@@ -168,17 +174,18 @@ def _placed(run: Observed, pair: Pair, traced: Sequence[Row], named: _Named) -> 
     origin = followed(run, pair.reader, pair.space, pair.taken)
     if origin is not None and origin.fault:
         return "refuted", origin.fault, ""
-    for row in traced:
-        agreement = _agreement(pair, row, named)
-        if agreement:
-            said = f"traced {row.buffer}: {row.writer} -> {row.reader}, {row.verdict}; {agreement}"
-            said += f"; {origin.said}" if origin is not None else ""
-            return row.verdict, said + (f": {row.why}" if row.verdict != "proved" else ""), row.buffer
+    agreeing = [(row, agreement) for row in traced if (agreement := _agreement(pair, row, named))]
+    if agreeing and len({row.verdict for row, _ in agreeing}) == 1:
+        row, agreement = agreeing[0]
+        buffer = " or ".join(dict.fromkeys(row.buffer for row, _ in agreeing))  # allocations whose order is not known
+        said = f"traced {row.buffer}: {row.writer} -> {row.reader}, {row.verdict}; {agreement}"
+        said += f"; {origin.said}" if origin is not None else ""
+        return row.verdict, said + (f": {row.why}" if row.verdict != "proved" else ""), buffer
     if origin is not None:
         return "proved", origin.said, ""
     why = (
-        f"all of it was written before it was read ({pair.elements} elements, early and late alike); which element "
-        "each value is meant to be the run does not know, and no traced copy says it"
+        f"all of it was written before it was read ({pair.elements} {_counted(pair.taken)}, early and late alike); "
+        "which element each value is meant to be the run does not know, and no traced copy says it"
     )
     return "unsupported", why, ""
 

@@ -58,18 +58,23 @@ def _arrive(f: Frame, ins: Instruction, number: int, count: int, recorded: int) 
         if recorded >= 0:
             f.u32[recorded][row][lanes] = barrier.generation
         whole = bool((lanes == f.alive[row]).all())
-        barrier.expected = f.value(f.u32[count], row, lane) if count != _ALL else LANES * wave.alive_warps(cta)
-        if barrier.expected % LANES:
-            raise PtxError(f"{ins.opcode} for {barrier.expected} threads, no multiple of 32", ins.line)
-        barrier.arrived += LANES if whole else int(lanes.sum())
+        everyone = count == _ALL
+        expected = wave.alive_threads(cta) if everyone else f.value(f.u32[count], row, lane)
+        if not everyone and (expected % LANES or not expected):
+            raise PtxError(f"{ins.opcode} for {expected} threads: a multiple of 32 that is not 0 is wanted", ins.line)
+        if barrier.arrived and (everyone, expected) != (barrier.everyone, barrier.expected):
+            raise PtxError(
+                f"{ins.opcode}: barrier {which} of {expected} threads, at which {barrier.arrived} have arrived who "
+                f"take it for one of {barrier.expected}",
+                ins.line,
+            )
+        barrier.expected, barrier.everyone = expected, everyone
+        barrier.arrived += LANES if whole and not everyone else int(lanes.sum())
         if barrier.arrived > barrier.expected:
             raise PtxError(
                 f"{ins.opcode}: {barrier.arrived} threads arrive at barrier {which} of {barrier.expected}", ins.line
             )
-        if barrier.arrived == barrier.expected:
-            barrier.arrived = 0
-            barrier.generation += 1
-            wave.version += 1
+        wave.complete(barrier)
 
 
 _ALL = -(1 << 31)

@@ -9,7 +9,7 @@ import numpy as np
 
 from layoutlab.ptx import formats
 from layoutlab.ptx.decode import Decoder
-from layoutlab.ptx.formats import decode, encode, flush, narrow
+from layoutlab.ptx.formats import decode, encode, flush, narrow, not_negative, saturated
 from layoutlab.ptx.isa.integer import bits_of_type
 from layoutlab.ptx.parse import Instruction
 from layoutlab.ptx.registry import Qualifiers, instruction
@@ -92,14 +92,23 @@ def _int_to_float(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
     return run
 
 
+@instruction("cvt .round:rn|rz|rm|rp .to:bf16 .source:u8|s8|u16|s16|u32|s32")
+def _int_to_bf16(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
+    """Rounded once: float64 holds all of these integers. Those of 64 bits it does not."""
+    get, put = _read(d, ins, 1, q["source"]), _write(d, ins, "bf16")
+    return lambda f: put(f, encode("bf16", get(f).astype(np.float64), q["round"], saturate=True))
+
+
 @instruction(f"cvt .round:rni|rzi|rmi|rpi .ftz? .sat? .to:{_INT} .source:f16|f32|f64|bf16")
 def _float_to_int(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
-    """Rounded to an integer and clamped to the target's range; NaN gives 0 (its top bit for 64-bit targets)."""
+    """Rounded to an integer and clamped to the target's range; NaN gives 0, or the target's top bit where the source
+    or the target has 64 bits."""
     get, put = _read(d, ins, 1, q["source"]), _write(d, ins, q["to"])
     dtype = _NUMPY[q["to"]]
     limits = np.iinfo(dtype)
     rounding: Any = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}[q["round"]]
-    nan = dtype(0) if bits_of_type(q["to"]) < 64 else dtype(limits.min if q["to"][0] == "s" else 1 << 63)
+    width, wide = bits_of_type(q["to"]), 64 in (bits_of_type(q["to"]), bits_of_type(q["source"]))
+    nan = dtype(0) if not wide else dtype(limits.min if q["to"][0] == "s" else 1 << (width - 1))
 
     def run(f: Frame) -> None:
         value = get(f)
@@ -122,8 +131,8 @@ def _float_to_whole(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
     rounding: Any = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}[q["round"]]
 
     def run(f: Frame) -> None:
-        value = rounding(get(f))
-        put(f, np.clip(value, value.dtype.type(0), value.dtype.type(1)) if "sat" in q else value)
+        value = rounding(flush(get(f)) if "ftz" in q else get(f))
+        put(f, saturated(value) if "sat" in q else value)
 
     return run
 
@@ -143,7 +152,9 @@ def _float_to_float(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
     def run(f: Frame) -> None:
         value = get(f)
         if "relu" in q:
-            value = np.where(value < 0, value.dtype.type(0), value)
+            value = not_negative(value)
+        if "ftz" in q and q["source"] == "f32":
+            value = flush(value)
         if to == "f64":
             result: Array = value.astype(np.float64)
         elif to == "f32":
@@ -151,10 +162,7 @@ def _float_to_float(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
         else:
             result = encode(to, value, mode, "satfinite" in q)
         if "sat" in q:
-            if to == "f16":
-                result = encode("f16", np.clip(np.nan_to_num(value.astype(np.float64), nan=0.0), 0.0, 1.0), mode)
-            else:
-                result = np.where(np.isnan(result), result.dtype.type(0), np.clip(result, result.dtype.type(0), 1))
+            result = encode("f16", saturated(value), mode) if to == "f16" else saturated(result)
         if "ftz" in q and to == "f32":
             result = flush(result)
         put(f, result)
@@ -175,7 +183,7 @@ def _pack_floats(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
     saturate, relu = "satfinite" in q, "relu" in q
 
     def codes(value: Array) -> Array:
-        return encode(kind, np.where(value < 0, np.float32(0), value) if relu else value, mode, saturate)
+        return encode(kind, not_negative(value) if relu else value, mode, saturate)
 
     if kind in ("f16", "bf16"):
         target = d.destination(ins.operands[0], 32)
@@ -218,7 +226,7 @@ def _pack_halves(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
     def run(f: Frame) -> None:
         value = decode(source, f.u16x2[a])
         if "relu" in q:
-            value = np.where(value < 0, np.float32(0), value)
+            value = not_negative(value)
         code = encode(kind, value, "rn", "satfinite" in q).astype(np.uint16)
         f.put(f.u16[target], (code[..., 1] << shift) | code[..., 0])
 
@@ -238,7 +246,7 @@ def _unpack_halves(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
         pair = np.stack([code & np.uint16(low), (code >> np.uint16(shift)) & np.uint16(low)], axis=-1)
         value = decode(kind, pair)
         if "relu" in q:
-            value = np.where(value < 0, np.float32(0), value)
+            value = not_negative(value)
         result = encode("f16", value)
         np.copyto(f.u16x2[target], result, where=True if f.mask is True else f.mask[..., None])
 

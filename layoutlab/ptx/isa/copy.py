@@ -104,6 +104,7 @@ def _copy_threads(
     wave.shared.bytes[spread] = data
     wave.shared.written[spread] = 1
     wave.note_stores(flat, slots)
+    wave.asynchronous.note_stores(flat, count, ins)
     if wave.services.provenance is not None:
         wave.services.provenance.shared_store(ins, flat, threads, data, np.where(wanted > 0, start, -1))
 
@@ -312,6 +313,7 @@ def store_shared(wave: Wave, ins: Instruction, cta: int, at: int, data: Array) -
     wave.shared.window_flags(cta)[at : at + len(data)] = 1
     start = cta * wave.shared.stride + at
     wave.shared.stored_at[start >> 4 : -(-(start + len(data)) >> 4)] = 0
+    wave.asynchronous.note_stores(np.arange(start, start + len(data), 16), min(len(data), 16), ins)
     if wave.services.provenance is not None:
         wave.services.provenance.shared_fill(ins, np.arange(start, start + len(data)))
 

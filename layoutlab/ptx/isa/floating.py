@@ -7,13 +7,15 @@ float32: within the errors that the ISA allows a device, not bit-equal to it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from layoutlab.ptx.decode import Decoder
-from layoutlab.ptx.formats import decode, encode, flush, narrow
+from layoutlab.ptx.formats import FORMATS, decode, encode, flush, flush_below, narrow, not_negative, saturated
 from layoutlab.ptx.isa.integer import bits_of_type
 from layoutlab.ptx.parse import Instruction
 from layoutlab.ptx.registry import Qualifiers, instruction
@@ -71,8 +73,8 @@ def _finish(ftz: bool, saturate: bool) -> Callable[[Array], Array] | None:
         return None
 
     def finish(value: Array) -> Array:
-        if saturate:  # NaN saturates to 0
-            value = np.where(np.isnan(value), np.float32(0), np.clip(value, np.float32(0), np.float32(1)))
+        if saturate:
+            value = saturated(value)
         return flush(value) if ftz else value
 
     return finish
@@ -164,37 +166,63 @@ def _arithmetic64(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
     return run
 
 
+def _nearest(exact: Fraction, plain: float) -> float:
+    """The nearest float64 of an exact sum; `plain`, computed in float64, has the sign of a zero."""
+    try:
+        return float(exact) if exact else float(plain)
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
+
+
 @instruction("fma .rn .f64")
 def _fma64(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
-    """Through the platform's long double: exact products, one rounding where it has 64 bits of mantissa or more."""
+    """One rounding of the exact sum, in fractions where all three are finite."""
     target, *sources = d.destination(ins.operands[0], 64), *(d.slot(o, 64) for o in ins.operands[1:])
 
     def value(a: Array, b: Array, c: Array) -> Array:
-        return (a.astype(np.longdouble) * b + c).astype(np.float64)
+        plain = a * b + c
+        exact = np.isfinite(a) & np.isfinite(b) & np.isfinite(c) & (a != 0) & (b != 0)
+        for at in zip(*np.nonzero(exact), strict=True):
+            x, y, z = (float(np.broadcast_to(v, plain.shape)[at]) for v in (a, b, c))
+            plain[at] = _nearest(Fraction(x) * Fraction(y) + Fraction(z), plain[at])
+        return plain
 
     return _run(target, sources, value, "f64", False, None)
 
 
-@instruction("min .ftz? .NaN? .xorsign.abs? .type:f32", "max .ftz? .NaN? .xorsign.abs? .type:f32",
-             "min .type:f64", "max .type:f64")  # fmt: skip
+def _extreme(low: bool, nan: bool) -> Callable[[Array, Array], Array]:
+    """The lesser or greater of two; -0 is below +0, which numpy holds for equal (ISA 9.7.3.11; seen on an H200)."""
+    if nan:
+        function: Any = np.minimum if low else np.maximum
+    else:
+        function = np.fmin if low else np.fmax
+
+    def value(a: Array, b: Array) -> Array:
+        result: Array = function(a, b)
+        zero = result == 0
+        if np.count_nonzero(zero):
+            minus = (np.signbit(a) | np.signbit(b)) if low else (np.signbit(a) & np.signbit(b))
+            zero &= (a == 0) & (b == 0)
+            result = np.where(zero, np.where(minus, result.dtype.type(-0.0), result.dtype.type(0)), result)
+        return result
+
+    return value
+
+
+@instruction("min .ftz? .NaN? .type:f32", "max .ftz? .NaN? .type:f32", "min .ftz? .NaN? .xorsign .abs .type:f32",
+             "max .ftz? .NaN? .xorsign .abs .type:f32", "min .type:f64", "max .type:f64")  # fmt: skip
 def _minmax(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
     """The operand that is no NaN, or with .NaN the NaN; two or three operands; -0 is below +0."""
     bits = bits_of_type(q["type"])
     target, sources = d.destination(ins.operands[0], bits), [d.slot(o, bits) for o in ins.operands[1:]]
     d.expect(ins, 3, 4)
-    low = ins.opcode.startswith("min")
-    if "NaN" in q:
-        function: Any = np.minimum if low else np.maximum
-    else:
-        function = np.fmin if low else np.fmax
-    if len(sources) == 2 and "ftz" not in q:
-        view = q["type"]
+    function = _extreme(ins.opcode.startswith("min"), "NaN" in q)
+    if ".xorsign" in ins.opcode:
+        magnitude = function
 
-        def run(f: Frame) -> None:
-            r = getattr(f, view)
-            function(r[sources[0]], r[sources[1]], out=r[target], where=f.mask)
-
-        return run
+        def function(a: Array, b: Array) -> Array:
+            result = magnitude(np.absolute(a), np.absolute(b))
+            return np.where(np.signbit(a) ^ np.signbit(b), -result, result)
 
     def value(*values: Array) -> Array:
         result = values[0]
@@ -300,16 +328,18 @@ def _half(d: Decoder, ins: Instruction, q: Qualifiers, function: Function) -> Op
     bits, view = (32, "u16x2") if packed else (16, "u16")
     target, sources = d.destination(ins.operands[0], bits), [d.slot(o, bits) for o in ins.operands[1:]]
     saturate, relu, ftz = "sat" in q, "relu" in q, "ftz" in q
+    tiny = 2.0 ** (1 - FORMATS[kind].bias)
 
     def run(f: Frame) -> None:
         r = getattr(f, view)
-        result = function(*(decode(kind, r[s]).astype(np.float64) for s in sources))
+        values = [decode(kind, r[s]).astype(np.float64) for s in sources]
+        result = function(*([flush_below(v, tiny) for v in values] if ftz else values))
         if saturate:
-            result = np.where(np.isnan(result), 0.0, np.clip(result, 0.0, 1.0))
+            result = saturated(result)
         if relu:
-            result = np.where(result < 0, 0.0, result)
+            result = not_negative(result)
         if ftz:
-            result = np.where(np.abs(result) < 2.0**-14, np.copysign(0.0, result), result)
+            result = flush_below(result, tiny)
         code = encode(kind, result)
         if f.mask is True:
             r[target][...] = code
@@ -329,11 +359,15 @@ def _half_arithmetic(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
 
 @instruction(f"abs .ftz? .type:{_HALF}", f"neg .ftz? .type:{_HALF}")
 def _half_sign(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
-    """Bits only: a NaN keeps its payload."""
+    """Bits only: a NaN keeps its payload, but with .ftz becomes the canonical one, as on an H200."""
     bits = 32 if q["type"].endswith("x2") else 16
     target, a = d.destination(ins.operands[0], bits), d.slot(ins.operands[1], bits)
     sign = np.uint32(0x80008000) if bits == 32 else np.uint16(0x8000)
     negate = ins.opcode.startswith("neg")
+    if "ftz" in q:
+        tiny = 2.0 ** (1 - FORMATS[q["type"].removesuffix("x2")].bias)
+        function: Any = np.negative if negate else np.absolute
+        return _half(d, ins, q, lambda x: function(flush_below(x, tiny)))
 
     def run(f: Frame) -> None:
         r: Any = f.u32 if bits == 32 else f.u16
@@ -345,9 +379,7 @@ def _half_sign(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
 @instruction(f"min .ftz? .NaN? .type:{_HALF}", f"max .ftz? .NaN? .type:{_HALF}")
 def _half_minmax(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
     low = ins.opcode.startswith("min")
-    if "NaN" in q:
-        return _half(d, ins, q, np.minimum if low else np.maximum)
-    return _half(d, ins, q, np.fmin if low else np.fmax)
+    return _half(d, ins, q, _extreme(low, "NaN" in q))
 
 
 @instruction("setp .compare:eq|ne|lt|le|gt|ge|equ|neu|ltu|leu|gtu|geu .ftz? .type:f16x2|bf16|bf16x2")
@@ -360,12 +392,14 @@ def _half_setp(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
     first = ins.operands[0]
     bits, view = (32, "u16x2") if packed else (16, "u16")
     a, b = d.slot(ins.operands[1], bits), d.slot(ins.operands[2], bits)
+    ftz, tiny = "ftz" in q, 2.0 ** (1 - FORMATS[kind].bias)
     targets = [first.first, first.second] if isinstance(first, Pair) else [first]
     slots = [d.predicate(t) for t in targets]
 
     def run(f: Frame) -> None:
         r = getattr(f, view)
-        result = compare(decode(kind, r[a]), decode(kind, r[b]))
+        x, y = decode(kind, r[a]), decode(kind, r[b])
+        result = compare(flush_below(x, tiny), flush_below(y, tiny)) if ftz else compare(x, y)
         if not packed:
             f.put(f.p[slots[0]], result)
         else:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from layoutlab.ptx.decode import Decoder
+from layoutlab.ptx.formats import flush_below
 from layoutlab.ptx.parse import Discard, Imm, Instruction, Pair, Sym, Vec
 from layoutlab.ptx.registry import Qualifiers, instruction
 from layoutlab.ptx.state import Array, Frame, Op
@@ -454,7 +455,7 @@ def _setp(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
     other = -1 if isinstance(second, Discard) else d.predicate(second)
     has_second = not isinstance(second, Discard)
     a, b = d.slot(ins.operands[1], bits), d.slot(ins.operands[2], bits)
-    compare = _float_compare(q["compare"]) if kind[0] == "f" else _COMPARE[q["compare"]]
+    compare = _comparison(q, kind)
     if "combine" not in q and not has_second and isinstance(compare, np.ufunc):
 
         def run(f: Frame) -> None:
@@ -494,6 +495,17 @@ def _float_compare(name: str) -> Callable[..., Any]:
     return _COMPARE[name]
 
 
+def _comparison(q: Qualifiers, kind: str) -> Callable[..., Any]:
+    """The comparison of a type's values; with .ftz subnormal operands count as zero."""
+    if kind[0] != "f":
+        return _COMPARE[q["compare"]]
+    compare = _float_compare(q["compare"])
+    if "ftz" not in q:
+        return compare
+    tiny = {"f16": 2.0**-14, "f32": 2.0**-126, "f64": 0.0}[kind]
+    return lambda a, b: compare(flush_below(a, tiny), flush_below(b, tiny))
+
+
 @instruction(
     f"set .compare:{_INT_COMPARE} .to:u32|s32|f32 .type:b16|b32|b64|{INT_TYPES}",
     "set .compare:eq|ne|lt|le|gt|ge|equ|neu|ltu|leu|gtu|geu|num|nan .ftz? .to:u32|s32|f32 .type:f32|f64",
@@ -501,7 +513,7 @@ def _float_compare(name: str) -> Callable[..., Any]:
 def _set(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
     kind = q["type"].replace("b", "u")
     bits = bits_of_type(kind)
-    compare = _float_compare(q["compare"]) if kind[0] == "f" else _COMPARE[q["compare"]]
+    compare = _comparison(q, kind)
     true = np.uint32(0x3F800000 if q["to"] == "f32" else 0xFFFFFFFF)
     target, a, b = d.destination(ins.operands[0], 32), d.slot(ins.operands[1], bits), d.slot(ins.operands[2], bits)
     return computed(kind, lambda x, y: np.where(compare(x, y), true, np.uint32(0)), target, a, b, to="u32")

@@ -164,6 +164,7 @@ class SharedSpace(Space):
         for k in range(len(values)):
             flags[index + k] = whole
         f.wave.note_stores(index * width, f.select(f.slot))
+        f.wave.asynchronous.note_stores(index * width, width * len(values), ins)
         record = f.wave.services.provenance
         if record is not None:
             words = [np.broadcast_to(value, index.shape).astype(WORD_TYPES[width]).ravel() for value in values]
@@ -502,6 +503,8 @@ def _atomic(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
     def run(f: Frame) -> None:
         space, at = access.resolve(f)
         flat_at = at.ravel()
+        if isinstance(space, SharedSpace) and q["op"] != "exch":
+            space.loaded(f, space.index(f, at, dtype.itemsize, count, ins), dtype.itemsize, count, ins)
         old = np.empty(flat_at.shape, dtype)
         view = f"u{bits}"
         operands = [f.select(getattr(f, view)[s]).ravel().view(dtype) for s in sources]

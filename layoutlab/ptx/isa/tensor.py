@@ -201,7 +201,9 @@ def _store_box(wave: Wave, ins: Instruction, cta: int, at: int, box: Box) -> Non
     data = box.gather(wave).reshape(-1).view(np.complex128)  # complex128 moves 16 bytes at a time
     wave.shared.window(cta).view(np.complex128)[chunks] = data
     wave.shared.window_flags(cta).view(np.complex128)[chunks] = _WRITTEN
-    wave.shared.stored_at[chunks + cta * (wave.shared.stride >> 4)] = 0  # the async proxy's own bytes need no fence
+    flat = chunks + cta * (wave.shared.stride >> 4)
+    wave.shared.stored_at[flat] = 0  # the async proxy's own bytes need no fence
+    wave.asynchronous.note_stores(flat << 4, 16, ins)
     record = wave.services.provenance
     if record is not None:
         locations = _byte_locations(box, at)

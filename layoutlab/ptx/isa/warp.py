@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from layoutlab.ptx.decode import Decoder
-from layoutlab.ptx.parse import Discard, Imm, Instruction, Pair
+from layoutlab.ptx.parse import Discard, Imm, Instruction, Pair, PtxError
 from layoutlab.ptx.registry import Decoded, Qualifiers, instruction
 from layoutlab.ptx.state import LANES, Array, Frame
 
@@ -17,6 +18,40 @@ _FIRST = _LANE == 0
 
 def _active(f: Frame) -> Array:
     return np.ones(f.shape, bool) if f.mask is True else np.asarray(f.mask)
+
+
+class Members:
+    """The member mask of a warp instruction: which of the executing lanes see each other."""
+
+    def __init__(self, d: Decoder, ins: Instruction, index: int) -> None:
+        self.ins, operand = ins, ins.operands[index]
+        self.slot = d.slot(operand, 32)
+        self.everyone = isinstance(operand, Imm) and operand.value & 0xFFFFFFFF == 0xFFFFFFFF
+
+    def teams(self, f: Frame) -> list[Array]:
+        """The executing lanes, apart by the mask that they name; a lane that its own mask leaves out is refused."""
+        lanes = _active(f)
+        if self.everyone:
+            return [lanes]
+        named = np.broadcast_to(f.u32[self.slot], f.shape)
+        outside = lanes & ((named >> _LANE.astype(np.uint32)) & np.uint32(1) == 0)
+        if outside.any():
+            row, lane = (int(x[0]) for x in np.nonzero(outside))
+            raise PtxError(
+                f"{self.ins.opcode} in CTA {int(f.cta[row, lane])} thread {int(f.thread[row, lane])}, lane {lane}, "
+                f"which its own member mask {int(named[row, lane]):#010x} leaves out",
+                self.ins.line,
+            )
+        masks = np.unique(named[lanes])
+        return [lanes] if len(masks) == 1 else [lanes & (named == mask) for mask in masks]
+
+    def merged(self, f: Frame, value: Callable[[Array], Array]) -> Array:
+        """What `value` gives each lane for the team in which it stands."""
+        teams = self.teams(f)
+        result = np.broadcast_to(value(teams[0]), f.shape)
+        for team in teams[1:]:
+            result = np.where(team, value(team), result)
+        return result
 
 
 def _bits(lanes: Array) -> Array:
@@ -35,7 +70,7 @@ def _shfl(d: Decoder, ins: Instruction, q: Qualifiers) -> Decoded:
     p = -1 if isinstance(predicate_out, Discard) else d.predicate(predicate_out)
     has_predicate = not isinstance(predicate_out, Discard)
     a, b, c = (d.slot(o, 32) for o in ins.operands[1:4])
-    members = d.slot(ins.operands[4], 32)
+    members = Members(d, ins, 4)
     mode = q["mode"]
     fixed = all(isinstance(o, Imm) for o in ins.operands[2:4])
     cached: list[tuple[Array, Array]] = []
@@ -79,11 +114,26 @@ def _shfl(d: Decoder, ins: Instruction, q: Qualifiers) -> Decoded:
             result = value[:, source[0]]
         else:
             result = np.take_along_axis(value, source, axis=1)
+        if f.mask is not True or not members.everyone:
+            note_strangers(f, source, valid)
         f.put(f.u32[target], result)
         if has_predicate:
             f.put(f.p[p], valid)
 
-    return Decoded(run, sync=members)
+    def note_strangers(f: Frame, source: Array, valid: Array) -> None:
+        """Report a lane that reads from one which does not execute with it, whose value is undefined."""
+        source = np.broadcast_to(source, f.shape)
+        for team in members.teams(f):
+            bad = team & valid & ~np.take_along_axis(team, source, axis=1)
+            if bad.any():
+                row, lane = (int(x[0]) for x in np.nonzero(bad))
+                f.wave.services.findings.add(
+                    "shuffle from nobody", ins,
+                    f"{ins.opcode}: CTA {int(f.cta[row, lane])} thread {int(f.thread[row, lane])} reads from lane "
+                    f"{int(source[row, lane])}, which does not execute it with the same member mask",
+                )  # fmt: skip
+
+    return Decoded(run, sync=members.slot)
 
 
 @instruction("elect.sync")
@@ -92,51 +142,50 @@ def _elect(d: Decoder, ins: Instruction, q: Qualifiers) -> Decoded:
     first = ins.operands[0]
     assert isinstance(first, Pair)
     target, p = d.destination(first.first, 32), d.predicate(first.second)
-    members = d.slot(ins.operands[1], 32)
-
-    everyone = isinstance(ins.operands[1], Imm) and ins.operands[1].value & 0xFFFFFFFF == 0xFFFFFFFF
+    members = Members(d, ins, 1)
 
     def run(f: Frame) -> None:
-        if f.mask is True and everyone:
+        if f.mask is True and members.everyone:
             f.u32[target][...] = 0
             f.p[p][...] = _FIRST
             return
-        named = ((f.u32[members].astype(np.int64) >> _LANE) & 1).astype(bool)
-        lanes = _active(f) & named
-        leader = lanes.argmax(axis=1)[:, None]
-        f.put(f.u32[target], np.broadcast_to(leader.astype(np.uint32), f.shape))
-        f.put(f.p[p], (leader == _LANE) & lanes)
+        leader = members.merged(f, lambda lanes: lanes.argmax(axis=1)[:, None])
+        f.put(f.u32[target], leader.astype(np.uint32))
+        f.put(f.p[p], leader == _LANE)
 
-    return Decoded(run, sync=members)
+    return Decoded(run, sync=members.slot)
 
 
 @instruction("vote.sync .mode:all|any|uni .pred")
 def _vote(d: Decoder, ins: Instruction, q: Qualifiers) -> Decoded:
     target = d.predicate(ins.operands[0])
     a, negated = d.signed_predicate(ins.operands[1])
-    members = d.slot(ins.operands[2], 32)
+    members = Members(d, ins, 2)
 
     def run(f: Frame) -> None:
-        lanes = _active(f)
         value = np.broadcast_to(~f.p[a] if negated else f.p[a], f.shape)
-        every, some = (value | ~lanes).all(axis=1), (value & lanes).any(axis=1)
-        result: Any = {"all": every, "any": some, "uni": every | ~some}[q["mode"]]
-        f.put(f.p[target], np.broadcast_to(result[:, None], f.shape))
 
-    return Decoded(run, sync=members)
+        def result(lanes: Array) -> Array:
+            every, some = (value | ~lanes).all(axis=1), (value & lanes).any(axis=1)
+            one: Any = {"all": every, "any": some, "uni": every | ~some}[q["mode"]]
+            return np.asarray(one[:, None])
+
+        f.put(f.p[target], members.merged(f, result))
+
+    return Decoded(run, sync=members.slot)
 
 
 @instruction("vote.sync.ballot .b32")
 def _ballot(d: Decoder, ins: Instruction, q: Qualifiers) -> Decoded:
     target = d.destination(ins.operands[0], 32)
     a, negated = d.signed_predicate(ins.operands[1])
-    members = d.slot(ins.operands[2], 32)
+    members = Members(d, ins, 2)
 
     def run(f: Frame) -> None:
         value = np.broadcast_to(~f.p[a] if negated else f.p[a], f.shape)
-        f.put(f.u32[target], np.broadcast_to(_bits(value & _active(f)), f.shape))
+        f.put(f.u32[target], members.merged(f, lambda lanes: _bits(value & lanes)))
 
-    return Decoded(run, sync=members)
+    return Decoded(run, sync=members.slot)
 
 
 @instruction("match.any.sync .type:b32|b64", "match.all.sync .type:b32|b64")
@@ -147,27 +196,27 @@ def _match(d: Decoder, ins: Instruction, q: Qualifiers) -> Decoded:
     target = d.destination(value_out, 32)
     p = d.predicate(first.second) if isinstance(first, Pair) else d.temporary("pred")
     bits = 32 if q["type"] == "b32" else 64
-    a, members = d.slot(ins.operands[1], bits), d.slot(ins.operands[2], 32)
+    a, members = d.slot(ins.operands[1], bits), Members(d, ins, 2)
 
     def run(f: Frame) -> None:
         value = np.broadcast_to(getattr(f, f"u{bits}")[a], f.shape)
-        lanes = _active(f)
-        same = (value[:, :, None] == value[:, None, :]) & lanes[:, None, :] & lanes[:, :, None]
-        masks = (same.astype(np.uint32) << _LANE.astype(np.uint32)).sum(axis=2, dtype=np.uint32)
-        if every:
-            agree = masks == _bits(lanes)
-            f.put(f.p[p], agree)
-            masks = np.where(agree, masks, np.uint32(0))
-        f.put(f.u32[target], masks)
 
-    return Decoded(run, sync=members)
+        def masks(lanes: Array) -> Array:
+            same = (value[:, :, None] == value[:, None, :]) & lanes[:, None, :] & lanes[:, :, None]
+            found = (same.astype(np.uint32) << _LANE.astype(np.uint32)).sum(axis=2, dtype=np.uint32)
+            return np.where(found == _bits(lanes), found, np.uint32(0)) if every else found
+
+        result = members.merged(f, masks)
+        if every:
+            f.put(f.p[p], result != 0)
+        f.put(f.u32[target], result)
+
+    return Decoded(run, sync=members.slot)
 
 
 @instruction("redux.sync .op:add|min|max|and|or|xor .type:u32|s32|b32", "redux.sync .op:min|max .abs? .NaN? .type:f32")
 def _redux(d: Decoder, ins: Instruction, q: Qualifiers) -> Decoded:
-    target, a, members = (
-        d.destination(ins.operands[0], 32), d.slot(ins.operands[1], 32), d.slot(ins.operands[2], 32),
-    )  # fmt: skip
+    target, a, members = d.destination(ins.operands[0], 32), d.slot(ins.operands[1], 32), Members(d, ins, 2)
     op, kind = q["op"], q["type"].replace("b", "u")
     if kind == "f32":
         function: Any = {("min", False): np.fmin, ("max", False): np.fmax, ("min", True): np.minimum,
@@ -183,12 +232,14 @@ def _redux(d: Decoder, ins: Instruction, q: Qualifiers) -> Decoded:
         value = np.broadcast_to(getattr(f, kind)[a], f.shape)
         if "abs" in q:
             value = np.abs(value)
-        lanes = _active(f)
-        filled = np.where(lanes, value, value.dtype.type(neutral))
-        result = function.reduce(filled, axis=1)[:, None].astype(value.dtype)
-        f.put(getattr(f, kind)[target], np.broadcast_to(result, f.shape))
 
-    return Decoded(run, sync=members)
+        def result(lanes: Array) -> Array:
+            filled = np.where(lanes, value, value.dtype.type(neutral))
+            return np.asarray(function.reduce(filled, axis=1)[:, None].astype(value.dtype))
+
+        f.put(getattr(f, kind)[target], members.merged(f, result))
+
+    return Decoded(run, sync=members.slot)
 
 
 @instruction("activemask .b32")
