@@ -387,3 +387,11 @@ def by_rows():
     s = ll.smem("(128,64):(64,1)", over=P)
     return ll.Handoff(P, writer=ll.store("(128,64):(1,128)", s, bits=16), reader=ll.declared(s, P))
 """
+
+
+def test_a_reader_that_takes_more_than_the_tile() -> None:
+    P = ll.Tile("P", m=8, k=48, bits=16)
+    plain = ll.smem("(8,48):(48,1)", over=P, align_bytes=1024)
+    boxes = ll.tma_store(P, box={"k": 32, "m": 8}, swizzle=0, starts_bytes=[0, 512])
+    found = derive(ll.Handoff(P, writer=ll.store("(32,12):(12,1)", plain, bits=16), reader=boxes))
+    assert "takes k=0 to 63, and P (m=8, k=48), 16-bit ends at k=47" in found.refusals[""]
