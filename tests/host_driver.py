@@ -27,8 +27,8 @@ class Bag:
 class HostDriver:
     """What `layoutlab.device.runner` calls, by the names of cuda.bindings.driver.
 
-    `ptx` by cubin is what a launch replays; `failing` is the call that fails, with `error`. `calls` counts all of them,
-    `held` is the memory that was not given back, `shared_bytes` what kernels were allowed of shared memory.
+    `ptx` by cubin is what a launch replays; `failing` is the call that fails, or several, with `error`. `calls` counts
+    all calls, `held` is the memory not given back, `shared_bytes` what kernels were allowed of shared memory.
     """
 
     class CUdevice_attribute:
@@ -45,7 +45,7 @@ class HostDriver:
     def __getattr__(self, name):
         def call(*args):
             self.calls.append(name)
-            if name == self.failing:
+            if name in (self.failing if isinstance(self.failing, tuple) else (self.failing,)):
                 return (self.error,)
             return CUresult.CUDA_SUCCESS, getattr(type(self), f"do_{name}", lambda *_: 0)(self, *args)
 

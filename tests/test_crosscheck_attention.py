@@ -153,6 +153,7 @@ def test_a_run_that_stops_disagrees() -> None:
         ("epilogue", {}, "epi_n=64, not 0 and first_warp=4, not 0: --set epi_n=64 --set first_warp=4"),
         ("epilogue", {**EPILOGUE, "n": 192}, "n=64 or 128 or 256, not 192"),
         ("epilogue", {**EPILOGUE, "dtype": "f32"}, "dtype=bf16 or f16, not f32"),
+        ("store", {"heads": 100_000}, "a run is of at most 64 heads"),
     ],
 )  # fmt: skip
 def test_settings_that_the_kernel_does_not_have(name: str, settings: dict[str, Any], said: str) -> None:

@@ -170,6 +170,10 @@ def test_attributes_reach_the_launch(right, tmp_path):
             {"failing": "cuCtxSynchronize", "error": CUresult.CUDA_ERROR_LAUNCH_FAILED}, 1,
             "failed: cuCtxSynchronize failed with CUDA_ERROR_LAUNCH_FAILED",
         ),
+        (
+            {"failing": ("cuCtxSynchronize", "cuMemFree"), "error": CUresult.CUDA_ERROR_LAUNCH_FAILED}, 1,
+            "failed: cuCtxSynchronize failed with CUDA_ERROR_LAUNCH_FAILED",  # not what comes after it
+        ),
     ],
 )  # fmt: skip
 def test_what_is_missing_is_said_and_never_counted(right, tmp_path, capsys, options, status, said):
@@ -356,7 +360,7 @@ def test_a_damaged_bundle_is_not_run(right, damaged, capsys, damage, said):
 def test_registers_as_operand_a(tmp_path, dtype):
     """An accumulator's registers are operand A's for 16-bit types, and not for 8-bit ones."""
     folder = bundle_of(tmp_path / "registers", store="registers", kv=64, dtype=dtype)
-    judgement = judge(Bundle(folder), replay_bundle(folder), "the replay", None)
+    judgement = check_bundle(folder, ran(folder, tmp_path))
     assert judgement.same
     assert (judgement.counterexample is None) == (dtype == "bf16")
     if dtype == "e4m3":

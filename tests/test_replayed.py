@@ -81,9 +81,7 @@ def test_a_missing_wait_is_found(replayed) -> None:  # type: ignore[no-untyped-d
     status, answer = replayed("run", "waits=False")
     (row,) = answer["rows"]
     assert (status, row["verdict"]) == (1, "refuted")
-    assert row["why"].endswith(
-        "which nobody wrote (128 of 128 bytes) if started work is done late: a wait is missing"
-    )
+    assert row["why"].endswith("which nobody wrote (128 of 128 bytes) if started work is done late: a wait is missing")
 
 
 @pytest.mark.parametrize("entry", ["direct", "uncalled"])

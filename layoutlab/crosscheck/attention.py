@@ -20,6 +20,7 @@ from layoutlab.handoff import Handoff, Verdict
 OBSERVE = "layoutlab.kernels.attention_sides:observe"
 BUFFER_ALIGNMENT = 1024
 ROWS = 128
+MOST_HEADS = 64
 
 Params = Mapping[str, Any]
 Request = dict[str, Any]
@@ -136,6 +137,8 @@ EPILOGUE_CHOICES: dict[str, tuple[Any, ...]] = {
 
 def stored_request(params: Params) -> Request:
     """The run that shows the store of O."""
+    if params["heads"] > MOST_HEADS:
+        raise LayoutError(f"a run is of at most {MOST_HEADS} heads, a CTA for each, not {params['heads']}")
     fault = "o_heads_first" if params["order"] == "heads" else "none"
     settings = {"head_dim": params["head_dim"], "dtype": params["dtype"], "fault": fault}
     return {"handoff": "stored", "settings": settings, "rows": params["rows"], "heads": params["heads"]}

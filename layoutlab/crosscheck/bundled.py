@@ -201,8 +201,11 @@ def check_bundle(folder: Path, results: Path | None = None, *, replay: bool = Tr
 def _check_complete(bundle: Bundle, found: Results) -> None:
     """Refuses results that are not of all cases, or not of all bytes, and inputs that are not of the variant's size."""
     tensors = bundle.launch["tensors"]
-    whole = handoff_of(bundle.settings, bundle.launch["made"]["handoff"]).tile.size  # refuses unknown settings
-    if int(np.prod(tensors["S"]["shape"])) != whole or tensors["image"]["bytes"] != bundle.variant.image_bytes:
+    handoff_of(bundle.settings, bundle.launch["made"]["handoff"])  # refuses unknown settings
+    if (
+        int(np.prod(tensors["S"]["shape"])) != bundle.variant.tile.size
+        or tensors["image"]["bytes"] != bundle.variant.image_bytes
+    ):
         raise LayoutError(
             f"{bundle.folder}/launch.json has tensors of another size than its settings say: make the bundle again"
         )

@@ -14,6 +14,7 @@ Exit status: 0 all ran, 1 a launch failed, 3 there is no device that can run the
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import hashlib
 import io
@@ -108,8 +109,9 @@ class Device:
         return int(self.call("cuMemAlloc", max(size, 1)))
 
     def free(self, address: int) -> None:
-        """Gives memory back."""
-        self.call("cuMemFree", address)
+        """Gives memory back; where a kernel broke the context every call fails, and the first of them has said it."""
+        with contextlib.suppress(LaunchFailed):
+            self.call("cuMemFree", address)
 
     def put(self, address: int, data: bytes) -> None:
         """Copies bytes to the device."""

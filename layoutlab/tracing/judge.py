@@ -230,6 +230,12 @@ def _related(a: Access, b: Access) -> bool:
     return bool(names[0]) and names[1].startswith(names[0])
 
 
+_ROWS_AS_COLUMNS = (
+    "the reader takes as row what the writer takes as column: right if a transpose is meant, which a name says that "
+    "goes on from the writer's (sV, sVt)"
+)
+
+
 def _meant(proved: list[int], r: int, accesses: list[Access], results: dict[tuple[int, int], Row]) -> list[int]:
     """Of the writers that a reader agrees with, those that are meant: memory that is used again may agree by chance.
 
@@ -280,6 +286,10 @@ def _pair(w: Access, r: Access, mine: list[Side], theirs: list[Side], trace: Tra
     best: Row | None = None
     for a, b, turn in [*same, *turned]:
         row = _judged(w, r, a, _transposed(b) if turn else b, turn, trace)
+        if row.verdict == "proved" and turn and a.extents == b.extents:  # the tile's shape does not say it is turned
+            if _named_alike(w, r):
+                continue
+            return row if _related(w, r) else replace(row, verdict="unsupported", why=_ROWS_AS_COLUMNS)
         if row.verdict == "proved":
             return row
         if best is None or (row.verdict == "refuted" and best.verdict != "refuted" and not turn):
