@@ -223,9 +223,9 @@ def _dumped(compiled: Any) -> bytes:
         return bytes(compiled.dump_to_object(PREFIX))
     except Exception as error:
         raise LayoutError(
-            "this compiled function gives no object file of its host code, as CuTe DSL's do that are compiled for another "
-            "architecture than its own: set CUTE_DSL_ARCH to that of the compile (CUTE_DSL_ARCH=sm_90a) before importing "
-            "cutlass"
+            "this compiled function gives no object file of its host code, as CuTe DSL's do that are compiled for "
+            "another architecture than its own: set CUTE_DSL_ARCH to that of the compile (CUTE_DSL_ARCH=sm_90a) before "
+            "importing cutlass"
         ) from error
 
 
