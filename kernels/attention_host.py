@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from layoutlab.errors import LayoutError
-from layoutlab.kernels.attention_config import AttentionConfig
+from layoutlab.kernels.attention_config import ROWS, AttentionConfig
 
 if TYPE_CHECKING:
     pass
@@ -29,6 +29,12 @@ ALIGNMENT = 16
 
 DEFAULT_CTAS = 148
 """CTAs at most, one for each SM of a B200; what is left over, a CTA takes in turn."""
+
+F32_MIN, F32_MAX = 2.0**-126, (2 - 2.0**-23) * 2.0**127
+"""Normal float32 numbers: the kernel's arithmetic takes what is smaller for zero."""
+
+MAX_INT32 = 2**31 - 1
+"""What the kernel counts rows, keys, heads and Q tiles up to."""
 
 NUMPY_TYPES = {"bfloat16": "bf16", "float16": "f16", "float32": "f32", "uint16": "bits16"}
 DLPACK_TYPES = {"BFloat16": "bf16", "Float16": "f16", "Float32": "f32"}
@@ -70,9 +76,13 @@ class Problem:
 
 def operand(name: str, thing: Any, dtype: str) -> Operand:
     """An array, a dlpack tensor or an Operand as an Operand of this type; refused if it isn't one, or isn't dense."""
+    import numpy as np
+
     if isinstance(thing, Operand):
         found = thing
-    elif hasattr(thing, "__array_interface__"):
+    elif isinstance(thing, np.ndarray):
+        if not thing.dtype.isnative:
+            raise LayoutError(f"{name} has its bytes in another order ({thing.dtype.str}) than this machine's")
         kind = NUMPY_TYPES.get(thing.dtype.name, thing.dtype.name)
         kind = dtype if kind == "bits16" and dtype != "f32" else kind
         if not thing.flags.c_contiguous:
@@ -84,6 +94,8 @@ def operand(name: str, thing: Any, dtype: str) -> Operand:
         raise LayoutError(f"{name} is a {type(thing).__name__}, not an array, a dlpack tensor or an Operand")
     if found.dtype != dtype:
         raise LayoutError(f"{name} is {found.dtype}, and this kernel takes {dtype} there")
+    if found.bytes and found.address <= 0:
+        raise LayoutError(f"{name} starts at {found.address}, where no memory is")
     if found.address % ALIGNMENT:
         raise LayoutError(f"{name} starts at {found.address:#x}, which is not a multiple of {ALIGNMENT} bytes")
     return found
@@ -92,18 +104,22 @@ def operand(name: str, thing: Any, dtype: str) -> Operand:
 def _from_dlpack(name: str, thing: Any) -> Operand:
     from cutlass.cute.runtime import from_dlpack
 
-    tensor = from_dlpack(thing)
-    shape = tuple(int(extent) for extent in tensor.shape)
-    dense = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
-    strides = [int(stride) for stride in tensor.stride]
-    if any(extent > 1 and a != b for extent, a, b in zip(shape, strides, dense, strict=True)):
-        raise LayoutError(f"{name} is not dense: its strides are {strides}, and {dense} would be")
-    kind = tensor.element_type.__name__
-    return Operand(int(tensor.data_ptr), shape, DLPACK_TYPES.get(kind, kind), (thing, tensor))
+    try:
+        tensor = from_dlpack(thing)
+        kind, address = tensor.element_type.__name__, int(tensor.data_ptr)
+        shape, strides = (tuple(int(extent) for extent in extents) for extents in (tensor.shape, tensor.stride))
+    except (RuntimeError, BufferError, TypeError, ValueError) as e:  # whatever its owner says, or CuTe DSL of its type
+        raise LayoutError(f"{name} is a {type(thing).__name__} whose __dlpack__ gives no tensor: {e}") from e
+    wanted = tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+    if math.prod(shape) and any(n > 1 and a != b for n, a, b in zip(shape, strides, wanted, strict=True)):
+        raise LayoutError(f"{name} is not dense: its strides are {list(strides)}, and {list(wanted)} would be")
+    return Operand(address, shape, DLPACK_TYPES.get(kind, kind), (thing, tensor))
 
 
 def check(config: AttentionConfig, q: Any, k: Any, v: Any, o: Any, lse: Any = None, row_max: Any = None) -> Problem:
     """The operands as one problem, or a refusal that says which of them does not fit and why."""
+    import numpy as np
+
     q, k, v, o = (operand(name, x, config.dtype) for name, x in (("q", q), ("k", k), ("v", v), ("o", o)))
     for name, x in (("q", q), ("k", k), ("v", v), ("o", o)):
         if len(x.shape) != 4:
@@ -113,6 +129,10 @@ def check(config: AttentionConfig, q: Any, k: Any, v: Any, o: Any, lse: Any = No
     batch, seq_q, heads, _ = q.shape
     if min(batch, seq_q, heads, k.shape[2]) < 1:
         raise LayoutError(f"q of shape {q.shape} and k of shape {k.shape} leave nothing to compute")
+    for name, x in (("o", o), ("lse", lse), ("row_max", row_max)):
+        owner = x.keep if isinstance(x, Operand) else x
+        if isinstance(owner, np.ndarray) and not owner.flags.writeable:
+            raise LayoutError(f"{name} is read-only, and the kernel writes it: give an array that may be written")
     if o.shape != q.shape:
         raise LayoutError(f"o has shape {o.shape}, and q {q.shape}: they must be equal")
     if k.shape != v.shape:
@@ -121,6 +141,11 @@ def check(config: AttentionConfig, q: Any, k: Any, v: Any, o: Any, lse: Any = No
         raise LayoutError(f"q has {batch} batches, and k and v {k.shape[0]}")
     if heads % k.shape[2]:
         raise LayoutError(f"{heads} heads of q are no multiple of the {k.shape[2]} heads of k and v")
+    if max(seq_q, k.shape[1], batch * heads * -(-seq_q // ROWS)) > MAX_INT32 - ROWS:
+        raise LayoutError(
+            f"q of shape {q.shape} and k of shape {k.shape} have more rows, keys or tiles than the kernel counts: "
+            f"up to {MAX_INT32 - ROWS} of each"
+        )
     stats: dict[str, Operand | None] = {"lse": None, "row_max": None}
     for name, x in (("lse", lse), ("row_max", row_max)):
         if x is not None:
@@ -174,8 +199,10 @@ def arguments(problem: Problem, scale: float | None = None, ctas: int = DEFAULT_
     scale = 1.0 / math.sqrt(problem.config.head_dim) if scale is None else scale
     if not (math.isfinite(scale) and scale > 0):
         raise LayoutError(f"scale={scale} is not a positive number: the row maximum is taken before scaling")
-    if ctas < 1:
-        raise LayoutError(f"ctas={ctas} is not at least 1")
+    if not F32_MIN <= scale <= F32_MAX:
+        raise LayoutError(f"scale={scale} is no float32, as which the kernel takes it: {F32_MIN:.3g} to {F32_MAX:.3g}")
+    if not 1 <= ctas <= MAX_INT32:
+        raise LayoutError(f"ctas={ctas} is not {'at least 1' if ctas < 1 else f'at most {MAX_INT32}'}")
     batch, seq_q, heads, _ = problem.q.shape
     # Without keys, K and V are no memory; the one row that is loaded and masked is then taken from Q.
     k, v = (problem.k, problem.v) if problem.k.shape[1] else (problem.q, problem.q)

@@ -9,6 +9,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+MOST_SCORES = 1 << 24
+"""Scores that are held at a time, 128 MiB: the whole matrix of long sequences fits no memory."""
+
+
 def reference(
     q: NDArray[Any], k: NDArray[Any], v: NDArray[Any], scale: float, causal: bool = False
 ) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -28,11 +32,21 @@ def reference(
     q, k, v = (np.asarray(x, np.float64) for x in (q, k, v))
     group = q.shape[2] // k.shape[2]
     k, v = (np.repeat(x, group, axis=2) for x in (k, v))
-    seq_q, seq_kv = q.shape[1], k.shape[1]
+    batch, seq_q, heads, _ = q.shape
+    keys = np.arange(seq_q) + k.shape[1] - seq_q if causal else np.full(seq_q, k.shape[1])  # the last that is seen
+    rows = max(1, MOST_SCORES // max(1, batch * heads * k.shape[1]))
+    parts = [_rows(q[:, i : i + rows], k, v, scale, keys[i : i + rows]) for i in range(0, max(seq_q, 1), rows)]
+    return np.concatenate([o for o, _ in parts], axis=1), np.concatenate([lse for _, lse in parts], axis=2)
+
+
+def _rows(
+    q: NDArray[Any], k: NDArray[Any], v: NDArray[Any], scale: float, last: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """O and LSE of some rows of Q, each of which sees the keys up to its `last`."""
+    import numpy as np
+
     s = np.einsum("bqhd,bkhd->bhqk", q, k) * scale
-    if causal:
-        seen = np.arange(seq_kv)[None, :] <= np.arange(seq_q)[:, None] + seq_kv - seq_q
-        s = np.where(seen, s, -np.inf)
+    s = np.where(np.arange(k.shape[1])[None, :] <= last[:, None], s, -np.inf)
     row_max = s.max(axis=-1, initial=-np.inf, keepdims=True)
     p = np.exp(s - np.where(np.isinf(row_max), 0.0, row_max))
     row_sum = p.sum(axis=-1, keepdims=True)

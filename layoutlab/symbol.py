@@ -32,8 +32,8 @@ from layoutlab.errors import LayoutError
 class UnknownRemainder(LayoutError):
     """A remainder that differs among the values of its unknowns: it is known again for each residue of them."""
 
-    def __init__(self, value: Sym, divisor: int | Sym) -> None:
-        super().__init__(f"the remainder of {value} by {divisor} is not known")
+    def __init__(self, value: Sym, divisor: int | Sym, what: str = "remainder") -> None:
+        super().__init__(f"the {what} of {value} by {divisor} is not known")
         adding = [m for m, c in value.terms if not isinstance(divisor, int) or not divisor or c % divisor]
         self.unknowns = frozenset(name for monomial in adding for name in monomial)
         """The unknowns on which the remainder depends."""
@@ -120,7 +120,15 @@ class Sym:
     __rmul__ = __mul__
 
     def __floordiv__(self, other: int | Sym) -> int | Sym:
-        """The exact quotient; refuses where it is not known to be one."""
+        """The exact quotient; refuses where it is not known to be one.
+
+        Of all values, as `assuming` has them, it is rounded down as that of numbers is, and refused where what is
+        rounded away differs among them: (8 + 64 N) // 16 is 4 N.
+        """
+        if isinstance(other, int) and other and _ASSUMED.get() is not None:
+            if any(c % other for m, c in self.terms if m):
+                raise _refused(UnknownRemainder(self, other, "quotient"))
+            return _simplest({m: c // other for m, c in self.terms})
         if isinstance(other, Sym) and other.anonymous:
             raise LayoutError(f"the quotient of {self} by {other} is not known")
         if self == other:
@@ -253,19 +261,19 @@ def known_equal(a: int | Sym, b: int | Sym) -> bool:
 
 
 class Span(NamedTuple):
-    """The numbers from `start` up to `stop`, where one of them is a symbol."""
+    """The numbers from `start` up to `stop`, where one of them is a symbol or there are none of them."""
 
     start: int | Sym
     stop: int | Sym
 
 
 def span(start: int | Sym, stop: int | Sym) -> range | Span:
-    """range(start, stop), of symbols too.
+    """range(start, stop), of symbols too; as a buffer it may hold nothing, and does not end before it starts.
 
     >>> span(0, 8), span(0, 8 * Sym("N"))
     (range(0, 8), Span(start=0, stop=8*N))
     """
-    if isinstance(start, int) and isinstance(stop, int):
+    if isinstance(start, int) and isinstance(stop, int) and start < stop:
         return range(start, stop)
     return Span(start, stop)
 
@@ -286,15 +294,26 @@ class Condition:
         return value <= self.limit
 
     def implies(self, other: Condition) -> bool:
-        """Whether the other one holds wherever this one does, because it leaves more room for all values.
+        """Whether the other one holds wherever this one does, because some multiple of this one says more than it.
 
         >>> n = Sym("N")
         >>> with assuming(N=1):
-        ...     [Condition(8 * n, 64, "").implies(Condition(k * n, 64, "")) for k in (4, 16)]
-        [True, False]
+        ...     others = [Condition(k * n, limit, "") for k, limit in ((4, 64), (16, 64), (16, 128))]
+        ...     [Condition(8 * n, 64, "").implies(other) for other in others]
+        [True, False, True]
         """
-        room = _least((self.value - self.limit) - (other.value - other.limit))
-        return room is not None and room >= 0
+        return any(
+            (room := _least((self.value - self.limit) * times - (other.value - other.limit) * parts)) is not None
+            and room >= 0
+            for times, parts in self._multiples(other)
+        )
+
+    def _multiples(self, other: Condition) -> set[tuple[int, int]]:
+        """(a, b) such that a / b times this one may say more: by limits, or by what stands before the same unknowns."""
+        pairs = [(1, 1), (other.limit, self.limit)]
+        mine, theirs = dict(_terms(self.value)), dict(_terms(other.value))
+        pairs += [(theirs[monomial], c) for monomial, c in mine.items() if monomial in theirs]
+        return {(a, b) for a, b in pairs if a > 0 and b > 0}
 
     def __str__(self) -> str:
         return f"{self.value} <= {self.limit}"

@@ -225,8 +225,101 @@ def loaded_image(pasted: ModuleType, name: str, tags: Any, inner: int, bits: int
     return image.view(TAGS[bits]), next(iter(launch.tensor_maps.values()))
 
 
-def compiled_p(settings: Any, store: Any, operand: Any) -> Any:
-    """The P handoff kernel, its store and its operand's tensor being pasted ones."""
+@dataclass
+class Sent:
+    """TMA takes shared memory's image to a tensor in global memory by the pasted functions."""
+
+    make_store: Any
+    send: Any
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    words: int
+    base: int
+    dtype: Any
+
+    @cute.jit
+    def __call__(self, pX: cute.Pointer, pImage: cute.Pointer):
+        mX = cute.make_tensor(pX, cute.make_layout(self.shape, stride=self.stride))
+        mImage = cute.make_tensor(pImage, cute.make_layout(self.words))
+        store, tma_mX = self.make_store(mX)
+        self.kernel(store, tma_mX, mImage).launch(grid=(1, 1, 1), block=(128, 1, 1))
+
+    @cute.kernel
+    def kernel(self, store: cute.CopyAtom, tma_mX: cute.Tensor, mImage: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
+        buffer = SmemAllocator().allocate(4 * self.words, 1024)
+        sImage = cute.make_tensor(cute.recast_ptr(buffer, dtype=cutlass.Uint32), mImage.layout)
+        for i in range(tidx, self.words, 128, unroll=1):
+            sImage[i] = mImage[i]
+        cute.arch.fence_proxy("async.shared", space="cta")
+        cute.arch.sync_threads()
+        if warp == 0:
+            self.send(store, tma_mX, buffer + self.base, self.dtype)
+            cute.arch.cp_async_bulk_wait_group(0)
+
+
+def sent_tensor(pasted: ModuleType, name: str, image: Any, shape: Any, inner: int, bits: int, base: int) -> Any:
+    """The tensor in global memory, axis `inner` contiguous, after the store of shared memory's `image` of tags."""
+    order = [i for i in range(len(shape)) if i != inner] + [inner]
+    stride, weight = [0] * len(shape), 1
+    for axis in reversed(order):
+        stride[axis], weight = weight, weight * shape[axis]
+    held, tensor = aligned(-(-image.nbytes // 4), np.uint32), aligned(weight, TAGS[bits])
+    held.view(TAGS[bits])[: image.size] = image
+    kernel = Sent(
+        getattr(pasted, f"make_store_of_{name}"), getattr(pasted, f"send_{name}"), tuple(shape), tuple(stride),
+        held.size, base, DTYPES[bits],
+    )  # fmt: skip
+    made = compiled(kernel, pointer(0, DTYPES[bits]), pointer(0, cutlass.Uint32))
+    replay(made, pointer(tensor, DTYPES[bits]), pointer(held, cutlass.Uint32), buffers=[tensor, held])
+    found = tensor.reshape([shape[i] for i in order])
+    return found.transpose(np.argsort(order))
+
+
+@dataclass
+class Fetched:
+    """Threads fill their registers from shared memory's image by the pasted function and show them."""
+
+    load: Any
+    threads: int
+    values: int
+    words: int
+    base: int
+    dtype: Any
+
+    @cute.jit
+    def __call__(self, pR: cute.Pointer, pImage: cute.Pointer):
+        mR = cute.make_tensor(pR, cute.make_layout((self.threads, self.values), stride=(self.values, 1)))
+        mImage = cute.make_tensor(pImage, cute.make_layout(self.words))
+        self.kernel(mR, mImage).launch(grid=(1, 1, 1), block=(self.threads, 1, 1))
+
+    @cute.kernel
+    def kernel(self, mR: cute.Tensor, mImage: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        buffer = SmemAllocator().allocate(4 * self.words, 1024)
+        sImage = cute.make_tensor(cute.recast_ptr(buffer, dtype=cutlass.Uint32), mImage.layout)
+        for i in range(tidx, self.words, self.threads, unroll=1):
+            sImage[i] = mImage[i]
+        cute.arch.sync_threads()
+        rA = cute.make_rmem_tensor(cute.make_layout(self.values), self.dtype)
+        self.load(rA, buffer + self.base, tidx)
+        for v in cutlass.range_constexpr(self.values):
+            mR[tidx, v] = rA[v]
+
+
+def fetched_registers(load: Any, image: Any, threads: int, values: int, bits: int, base: int) -> tuple[Any, set[str]]:
+    """[thread, value] after the load of shared memory's `image` of tags, and the PTX instructions that loaded."""
+    held, registers = aligned(-(-image.nbytes // 4), np.uint32), aligned(threads * values, TAGS[bits])
+    held.view(TAGS[bits])[: image.size] = image
+    kernel = Fetched(load, threads, values, held.size, base, DTYPES[bits])
+    made = compiled(kernel, pointer(0, DTYPES[bits]), pointer(0, cutlass.Uint32))
+    replay(made, pointer(registers, DTYPES[bits]), pointer(held, cutlass.Uint32), buffers=[registers, held])
+    return registers.reshape(threads, values), set(re.findall(r"ldmatrix\.\S+", made.artifacts.PTX))
+
+
+def compiled_p(settings: Any, store: Any, operand: Any, operand_v: Any) -> Any:
+    """The P handoff kernel, its store and its operands' tensors being pasted ones."""
     from layoutlab.kernels import p_handoff
 
     class Pasted(p_handoff.PHandoff):
@@ -238,10 +331,10 @@ def compiled_p(settings: Any, store: Any, operand: Any) -> Any:
         @cute.jit
         def multiply(self, pv_mma: cute.TiledMma, sP: cute.Tensor, sV: cute.Tensor, tOtO: cute.Tensor):
             tOrP = pv_mma.make_fragment_A(operand(sP.iterator, self.dtype))
-            tOrV = pv_mma.make_fragment_B(sV)
+            tOrV = pv_mma.make_fragment_B(operand_v(sV.iterator, self.dtype))
             for k in cutlass.range_constexpr(cute.size(tOrP, mode=[2])):
                 pv_mma.set(tcgen05.Field.ACCUMULATE, k != 0)
-                cute.gemm(pv_mma, tOtO, tOrP[None, None, k], tOrV[None, None, k, 0], tOtO)
+                cute.gemm(pv_mma, tOtO, tOrP[None, None, k], tOrV[None, None, k], tOtO)
 
     arguments = p_handoff.pointers(settings, 0, 0, 0)
     return compiled(Pasted(settings), *arguments)

@@ -102,3 +102,35 @@ def launched_at(at: cute.Pointer):
     kernel(cute.make_tensor(at, cute.make_layout(128)), cute.make_tensor(at, cute.make_layout(128)), True).launch(
         grid=(1, 1, 1), block=(32, 1, 1)
     )
+
+
+@cute.kernel
+def two_buffers(a: cute.Tensor, b: cute.Tensor, c: cute.Tensor, d: cute.Tensor, plain: cutlass.Constexpr):
+    tid, _, _ = cute.arch.thread_idx()
+    tile, swizzle, memory = cute.make_layout((32, 32), stride=(32, 1)), cute.make_swizzle(2, 4, 3), cutlass.memory
+    sA = memory.SmemAllocator().allocate_tensor(cutlass.Float16, tile, 128, swizzle=swizzle)
+    sB = memory.SmemAllocator().allocate_tensor(cutlass.Float16, tile, 128, swizzle=swizzle)
+    read = cute.make_swizzle(0 if cutlass.const_expr(plain) else 2, 4, 3)
+    sB_read = cute.make_tensor(cute.recast_ptr(sB.iterator, read, cutlass.Float16), tile)
+    wide = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), cutlass.Float16, num_bits_per_copy=128)
+    rows = cute.make_tiled_copy_tv(wide, cute.make_layout((32, 4), stride=(4, 1)), cute.make_layout((1, 8)))
+    one = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), cutlass.Float16, num_bits_per_copy=16)
+    columns = cute.make_tiled_copy_tv(one, cute.make_layout((4, 32), stride=(1, 4)), cute.make_layout((8, 1)))
+    store, load = rows.get_slice(tid), columns.get_slice(tid)
+    cute.copy(rows, store.partition_S(a), store.partition_D(sA))
+    cute.copy(rows, store.partition_S(b), store.partition_D(sB))
+    cute.arch.sync_threads()
+    cute.copy(columns, load.partition_S(sA), load.partition_D(c))
+    cute.copy(columns, load.partition_S(sB_read), load.partition_D(d))
+
+
+@cute.jit
+def two_launched(a: cute.Tensor, b: cute.Tensor, c: cute.Tensor, d: cute.Tensor, plain: cutlass.Constexpr):
+    two_buffers(a, b, c, d, plain).launch(grid=(1, 1, 1), block=(128, 1, 1))
+
+
+def two(plain: bool = False):
+    a, b = (np.arange(n, n + 1024).astype(np.float16).reshape(32, 32) for n in (0, 1024))
+    c, d = np.zeros((32, 32), np.float16), np.zeros((32, 32), np.float16)
+    two_launched(*(from_dlpack(x, 16) for x in (a, b, c, d)), plain)
+    assert (a == c).all() and (b == d).all() != plain

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from layoutlab.device import LaunchFailed, runner
 from layoutlab.errors import LayoutError
 from layoutlab.handoff import verify
-from layoutlab.kernels import attention_device, attention_run
+from layoutlab.kernels import attention_device, attention_reference, attention_run
 from layoutlab.kernels.attention_config import SHARED_BYTES, TMEM_COLUMNS, AttentionConfig
 from layoutlab.kernels.attention_device import Unavailable, architecture
 from layoutlab.kernels.attention_handoffs import attention_handoffs
@@ -211,6 +211,17 @@ def test_normalized_halves_merge_by_lse_alone():
     assert errors(merged, o, whole, lse).within("bf16")
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_reference_is_the_same_in_parts(monkeypatch, causal):
+    """Long sequences are taken some rows at a time; here each row by itself."""
+    inputs = random_inputs(2, 9, 7, 4, 2, 64)
+    whole = reference(*inputs, 0.125, causal)
+    monkeypatch.setattr(attention_reference, "MOST_SCORES", 1)
+    for one, other in zip(whole, reference(*inputs, 0.125, causal), strict=True):
+        assert one.shape == other.shape
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
 def test_a_stale_maximum_is_the_one_reported():
     config = AttentionConfig(head_dim=64, rescale_threshold=8.0)
     inputs = random_inputs(1, 128, 512, 1, 1, 64, seed=3)
@@ -261,6 +272,12 @@ def test_the_judgement_can_fail(change):
 # -- what is refused, before anything is compiled ---------------------------------------------------------------------
 
 
+def read_only(array):
+    """The array, not to be written."""
+    array.flags.writeable = False
+    return array
+
+
 class OnlyDlpack:
     """A tensor that offers nothing but the dlpack protocol."""
 
@@ -299,6 +316,15 @@ REFUSED_OPERANDS = [
     ({"lse": Operand(16, (1, 128, 4), "f32")}, "lse has shape"),
     ({"lse": Operand(16, (1, 4, 128), "bf16")}, "lse is bf16, and this kernel takes f32"),
     ({"q": [1.0]}, "q is a list"),
+    ({"q": np.float16(1)}, "q is a float16, not an array"),
+    ({"q": np.zeros(GOOD[0], ">f2")}, r"q has its bytes in another order \(>f2\)"),
+    ({"q": Operand(0, GOOD[0], "bf16")}, "q starts at 0, where no memory is"),
+    ({"o": read_only(np.zeros(GOOD[0], ml_dtypes.bfloat16))}, "o is read-only, and the kernel writes it"),
+    ({"lse": read_only(np.zeros((1, 4, 128), np.float32))}, "lse is read-only"),
+    ({"q": OnlyDlpack(np.zeros(GOOD[0], np.complex64))}, "q is a OnlyDlpack whose __dlpack__ gives no tensor"),
+    (dense((1, 2**31, 4, 64), GOOD[1]), "more rows, keys or tiles than the kernel counts"),
+    (dense(GOOD[0], (1, 2**31, 2, 64)), "more rows, keys or tiles than the kernel counts"),
+    (dense((2**29, 1, 4, 64), (2**29, 1, 2, 64)), "more rows, keys or tiles than the kernel counts"),
     ({"q": OnlyDlpack(np.zeros((1, 128, 4, 64), np.float16))}, "q is f16, and this kernel takes bf16"),
     ({"q": OnlyDlpack(np.zeros((1, 128, 4, 128), np.float32)[..., ::2])}, "q is not dense: its strides are"),
 ]
@@ -346,6 +372,11 @@ def test_settings_are_refused_by_a_sentence_or_every_handoff_is_proved(values):
     verdicts = {name: verify(h).verdict for name, h in attention_handoffs(config).items()}
     wrong = [name for name, verdict in verdicts.items() if verdict != "proved"]
     assert len(wrong) == (config.fault not in ("none", "early_release") and displaces(config)), (config, wrong)
+
+
+def test_no_keys_are_a_dlpack_tensor_too():
+    """Its strides say nothing: there is no element that they lead to."""
+    assert operand("k", OnlyDlpack(np.zeros((1, 0, 2, 64), np.float16)), "f16").shape == (1, 0, 2, 64)
 
 
 def displaces(config):
@@ -641,6 +672,15 @@ def test_files_that_mean_nothing_are_refused(capsys, tmp_path, monkeypatch, arra
     assert status == 2 and re.search(message, printed.err), printed.err
 
 
+def test_what_no_memory_holds_is_refused(capsys, monkeypatch):
+    def full(**_):
+        raise MemoryError("Unable to allocate 715. GiB")
+
+    monkeypatch.setattr(attention_run, "random_inputs", full)
+    status, printed = run_command(capsys, "--seq", "3000000000")
+    assert (status, printed.err) == (2, "layoutlab: there is not enough memory here: Unable to allocate 715. GiB\n")
+
+
 @pytest.mark.parametrize("written", [b"hello", b""])
 def test_what_is_no_npz_file_is_refused(capsys, tmp_path, written):
     (tmp_path / "in.npz").write_bytes(written)
@@ -662,6 +702,13 @@ def test_the_command_refuses_before_compile(capsys):
         (("--seq", "0"), "leave nothing to compute"),
         (("--kv-seq", "-1"), "a size is negative"),
         (("--scale", "-1"), "not a positive number"),
+        (("--scale", "1e39"), "scale=1e+39 is no float32, as which the kernel takes it"),
+        (("--scale", "1e-50"), "scale=1e-50 is no float32, as which the kernel takes it"),
+        (("--ctas", "0"), "ctas=0 is not at least 1"),
+        (("--ctas", "100000000000"), "ctas=100000000000 is not at most 2147483647"),
+        (("--save", ""), "--save  cannot be written: it is a folder"),
+        (("--load", ""), "cannot read"),
+        (("--save", "/proc/out.npz"), "--save /proc/out.npz cannot be written: No such file"),
         (("--seed", "-1"), "seed=-1 is negative: 0 or more"),
         (("--iter-acc-early-release-in-epilogue", "1"), "iter_acc_early_release_in_epilogue=1 is not 0"),
         (("--p", "smem", "--fault", "early"), "fault=early is not one of"),

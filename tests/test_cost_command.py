@@ -99,6 +99,29 @@ def test_what_the_reader_can_follow_is_suggested(capsys: pytest.CaptureFixture[s
     }
 
 
+def test_of_equals_the_swizzle_in_use_is_suggested(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """V whose n is contiguous is stored without conflicts by any swizzle: no reason to take it out."""
+    file = tmp_path / "v.py"
+    file.write_text(V_BY_THREADS)
+    found = counted(capsys, f"{file}:v", "--suggest")["suggested"]
+    assert found["wavefronts"] == found["now"] == found["without"] == 16 and found["bytes"] == "S<3,4,3>[8b]"
+    assert found["among"].startswith("the one in use; none has fewer wavefronts, of the swizzles")
+
+
+V_BY_THREADS = """import layoutlab as ll
+
+
+@ll.handoff
+def v():
+    V = ll.Tile("V", n=128, k=64, bits=16)
+    sV = ll.smem("S<3,4,3> o 0 o ((64,2),64):((1,4096),64)", over=V, align_bytes=1024)
+    owner = ll.owned("((16,16),(8,4)):((8,128),(1,2048))", V)
+    desc = ll.SmemDescriptor(start=0, lbo=8192, sbo=1024, swizzle=128)
+    reader = ll.umma_b(desc, V, starts_bytes=[0, 2048, 4096, 6144], major="MN")
+    return ll.Handoff(V, writer=ll.store(owner, sV, bits=128), reader=reader)
+"""
+
+
 def test_one_swizzle_for_all_patterns_of_a_buffer(capsys: pytest.CaptureFixture[str]) -> None:
     """Written by columns and read by rows: what is right for both is not what each alone needs."""
     both = counted(capsys, "store (32,32):(1,32)", "load (32,32):(32,1)", "--suggest")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from layoutlab.catalogue import CATALOGUE
 from layoutlab.cli import main
 from layoutlab.derive import derive
 from layoutlab.derive.free import free_storage
+from layoutlab.derive.free_report import report as free_report
 from layoutlab.derive.report import as_json, report
 from layoutlab.handoff import Handoff
 
@@ -33,7 +35,7 @@ from layoutlab.handoff import Handoff
         ("sV", {}, {"tma_load"}),
         ("rs_reuse", {}, {"registers"}),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else " ".join(map(str, sorted(value))),
 )
 def test_each_handoff_of_the_catalogue_has_its_forms(name: str, settings: dict[str, Any], forms: set[str]) -> None:
     found = derive(CATALOGUE[name](**settings))
@@ -88,7 +90,7 @@ def test_where_there_is_none_it_says_why(name: str, settings: dict[str, Any], wh
     found = derive(CATALOGUE[name](**settings))
     assert (found.verdict, found.exit_status, found.pieces) == ("none", 1, ())
     assert any(why in text for text in found.refusals.values()), found.refusals
-    assert why in report(found).replace("\n# ", " ") and "no writer of this kind" in report(found)
+    assert why in report(found).replace("\n# ", " ") and "no writer of the forms" in report(found)
 
 
 def tile(k: int = 64, bits: int = 16) -> ll.Tile:
@@ -104,6 +106,15 @@ def test_an_owner_that_leaves_the_tile_or_does_not_fill_it() -> None:
     assert found.verdict == "none" and "the threads hold k=0 to 63, and P" in found.refusals[""]
     found = derive(ll.Handoff(P, writer=narrow, reader="(128,48):(48,1)"))
     assert found.verdict == "none" and "no thread holds that element" in found.refusals["coordinate"]
+
+
+def test_less_than_a_warp_is_no_matter_of_widths() -> None:
+    P = ll.Tile("P", m=16, k=64, bits=16)
+    plain = ll.smem("(16,64):(64,1)", over=P)
+    h = ll.Handoff(P, writer=ll.store("(16,64):(1,16)", plain, bits=16), reader=ll.declared("(16,64):(64,1)", P))
+    found = derive(h)
+    assert [piece.form for piece in found.pieces] == ["coordinate"]
+    assert found.refusals["cotiled_copy"] == "stores are a warp's, and 16 threads are less than its 32"
 
 
 def test_widths_that_no_store_has() -> None:
@@ -319,3 +330,30 @@ def test_misuse_is_a_sentence(arguments: list[str], sentence: str, capsys: pytes
 def test_json_of_what_was_refused() -> None:
     found = as_json(derive(CATALOGUE["rs_reuse"](dtype="e4m3")))
     assert (found["verdict"], found["forms"]) == ("none", []) and "exchange" in found["refusals"]["registers"]
+
+
+def test_functions_of_several_handoffs_have_names_of_their_own() -> None:
+    """Three that share a buffer and a name, no identifier: each function says whose it is, and none is lost."""
+    P = ll.Tile("my P", m=64, k=64, bits=16)
+    s = ll.smem("(64,64):(64,1)", over=P, align_bytes=1024)
+    reader = ll.wgmma_a(ll.SmemDescriptor(0, 0, 1024, 128), P, starts_bytes=[0, 32, 64, 96])
+    owners = ("(64,64):(1,64)", "(128,32):(1,128)", "(32,128):(1,32)")
+    found = free_storage([ll.Handoff(P, writer=ll.store(owner, s, bits=16), reader=reader) for owner in owners])
+    text = free_report(found)
+    functions = [node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
+    copies = [name for name in functions if "by_copy" in name]
+    assert copies == ["store_my_P_by_copy", "store_my_P_by_copy_for_my_P", "store_my_P_by_copy_for_my_P_2"]
+    assert len(functions) == len(set(functions)) and text.count("# Of my P:") == len(functions)
+
+
+def test_what_the_caller_passes_is_said() -> None:
+    """A warpgroup that begins at thread 128, a buffer that begins at byte 16."""
+    (piece,) = derive(CATALOGUE["oRescale"](first_warp=4)).pieces
+    assert "# tidx is the thread's number in the block less 128, the first" in piece.code
+    for piece in derive(CATALOGUE["sP"](base=16)).pieces:
+        assert "# start points to byte 16 of shared memory" in piece.code and "less" not in piece.code
+    P = tile()
+    owner = ll.owned("(128,64):(1,128)", P, first_thread=32)
+    plain = ll.smem("(128,64):(64,1)", over=P)
+    h = ll.Handoff(P, writer=ll.store(owner, plain, bits=16), reader=ll.declared(plain, P))
+    assert all("block less 32, the first" in piece.code for piece in derive(h).pieces)

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pasted import loaded_image, module_of, shared_image, tensor_image
+from pasted import fetched_registers, loaded_image, module_of, sent_tensor, shared_image, tensor_image
 
 import layoutlab as ll
+from layoutlab.algebra import composition
 from layoutlab.catalogue import CATALOGUE
 from layoutlab.derive import Derived, derive
 from layoutlab.derive.code import identifier
@@ -18,6 +19,7 @@ from layoutlab.derive.free_report import report as free_report
 from layoutlab.derive.report import report
 from layoutlab.handoff import Handoff
 from layoutlab.handoff.storage import Smem
+from layoutlab.layout import make_layout
 
 
 def owned_tags(h: Handoff) -> tuple[Any, Any]:
@@ -215,7 +217,14 @@ def of_three_coordinates() -> Handoff:
     return ll.Handoff(P, writer=writer, reader=ll.declared("(16,64,8):(64,1,1024)", P))
 
 
+def of_threads_across_rows() -> Handoff:
+    """56 elements of the next columns for each thread: where they lie is no sum of steps of threads and values."""
+    P = ll.Tile("P", m=48, k=112, bits=16)
+    return written_anyhow(P, ll.owned("(96,56):(56,1)", P), ll.declared("S<1,4,3> o 0 o (48,112):(112,1)", P))
+
+
 OWN = [
+    of_threads_across_rows,
     transposed,
     in_another_order,
     fragments_in_another_order,
@@ -231,6 +240,8 @@ def test_pasted_stores_of_a_users_handoff(make: Any, tmp_path: Path) -> None:
     found, pasted = pasted_of(make(), tmp_path)
     hold_stores(found, pasted)
     facts = {piece.form: piece.facts for piece in found.pieces}
+    if make is of_threads_across_rows:
+        assert list(facts) == ["coordinate"] and "no sum of strides" in found.refusals["cotiled_copy"]
     if make is transposed:
         assert facts["stmatrix"]["instruction"] == "stmatrix.x4.trans"
     if make is in_another_order:
@@ -313,8 +324,9 @@ def test_the_real_kernel_takes_the_pasted_store_and_operand(tmp_path: Path, monk
     for settings in ({"kv": 64}, {"kv": 128, "load": "x16", "dtype": "f16"}):
         h = CATALOGUE["sP"](**settings)
         writer, reader = module_of(report(derive(h)), tmp_path), module_of(report(derive(h, "reader")), tmp_path)
-        store, operand = writer.store_P_by_copy, reader.sP_operand
-        monkeypatch.setattr(p_replay, "compile_kernel", lambda chosen, s=store, o=operand: compiled_p(chosen, s, o))
+        v = CATALOGUE["sV"](kv=settings["kv"], head_dim=64, dtype=settings.get("dtype", "bf16"))
+        parts_ = writer.store_P_by_copy, reader.sP_operand, module_of(report(derive(v, "reader")), tmp_path).sV_operand
+        monkeypatch.setattr(p_replay, "compile_kernel", lambda chosen, p=parts_: compiled_p(chosen, *p))
         seen = p_replay.observe({**settings, "write_swizzle": "none"})
         size = h.tile.size
         assert seen["stopped"] is None and seen["seen"] == list(range(size)), settings
@@ -380,3 +392,132 @@ def test_pasted_loads_by_tma(name: str, settings: dict[str, Any], tmp_path: Path
         image, tensor_map = loaded_image(pasted, h.tile.name, tags, inner, h.tile.bits, size, 0)
         assert np.array_equal(image[at], tags)
     assert (tensor_map.box[:2], tensor_map.swizzle) == (tuple(piece.facts["box"].values()), piece.facts["swizzle"])
+
+
+def image_as_read(h: Handoff, part: int) -> Any:
+    """Shared memory in which each element's number lies where the writer puts it, from byte 0 of its space on."""
+    _, where = owned_tags(h)
+    axes = h.writer.write.axes
+    t, v = np.meshgrid(np.arange(axes["t"]), np.arange(axes["v"]), indexing="ij")
+    at = h.writer.write.at(t=t, v=v)["bit"] // h.tile.bits
+    image = np.zeros(int(at.max()) + 1, {8: np.uint8, 16: np.uint16, 32: np.uint32}[h.tile.bits])
+    image[at] = numbered(h, where, part)
+    return image
+
+
+SENT: list[tuple[str, dict[str, Any]]] = [
+    ("epilogue", {}),
+    ("epilogue", {"n": 96, "tma_swizzle": "none"}),
+    ("epilogue", {"n": 64, "dtype": "f32"}),
+]
+
+
+@pytest.mark.parametrize(("name", "settings"), SENT, ids=str)
+def test_pasted_stores_by_tma(name: str, settings: dict[str, Any], tmp_path: Path) -> None:
+    hold_sent(CATALOGUE[name](**settings), tmp_path)
+
+
+def hold_sent(h: Handoff, tmp_path: Path) -> None:
+    found = derive(h, "reader")
+    (piece,), pasted = found.pieces, module_of(report(found), tmp_path)
+    every, inner = all_coordinates(h), list(h.tile.extents).index(next(iter(piece.facts["box"])))
+    for part in parts(h):
+        image = image_as_read(h, part)
+        sent = sent_tensor(pasted, h.tile.name, image, h.tile.shape, inner, h.tile.bits, h.writer.storage.base_bytes)
+        assert np.array_equal(sent, numbered(h, every, part))
+
+
+@pytest.mark.parametrize("operand", ["A", "B", "B_trans"])
+@pytest.mark.parametrize("k", [32, 64])
+def test_pasted_loads_by_ldmatrix(operand: str, k: int, tmp_path: Path) -> None:
+    h = CATALOGUE["ldsm"](operand=operand, k=k, trans="wrong")
+    found = derive(h, "reader")
+    (piece,), pasted = found.pieces, module_of(report(found), tmp_path)
+    fragment = h.reader.given["fragment"].places
+    t, v = np.meshgrid(np.arange(fragment.axes["t"]), np.arange(fragment.axes["v"]), indexing="ij")
+    load = getattr(pasted, f"load_{h.tile.name}_by_ldmatrix")
+    registers, opcodes = fetched_registers(load, image_as_read(h, 0), *t.shape, h.tile.bits, 0)
+    assert np.array_equal(registers, numbered(h, fragment.at(t=t, v=v)))
+    assert all(op.startswith("ldmatrix.sync.aligned.m8n8.x4") for op in opcodes) and opcodes
+    assert any(".trans" in op for op in opcodes) == piece.facts["trans"]
+
+
+def test_the_real_kernel_takes_the_pasted_operand_in_tensor_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """tcgen05.mma reads P where the model says, of a pointer of 32-bit words; an accumulator's tensor is made too."""
+    from layoutlab.crosscheck.tmem_p import kernel_settings
+    from layoutlab.kernels import attention, attention_observe
+
+    h = CATALOGUE["tP"]()
+    pasted = module_of(report(derive(h, "reader")), tmp_path)
+    ours: Any = derive(produced_by_the_mma())
+    produced = module_of(report(ours), tmp_path)
+    seen_layouts = list[tuple[str, str]]()
+
+    class Pasted(attention.Attention):
+        def p_operand(self, pv_mma: Any, tStS: Any, sP: Any, sP_layout: Any) -> Any:
+            import cutlass.cute as cute
+
+            made = produced.tO_of(tStS.iterator, tStS)
+            seen_layouts.append((str(made.layout), str(tStS.layout)))
+            tP = cute.make_tensor(tStS.iterator, sP_layout.outer)
+            return pasted.tP_of(tStS.iterator, pv_mma.make_fragment_A(tP)[None, None, None, 0])
+
+    monkeypatch.setattr(attention, "Attention", Pasted)
+    seen = attention_observe.observe(kernel_settings(h.params), 0)
+    read = h.reader.read.at(**all_coordinates(h))
+    assert seen["stopped"] is None
+    assert seen["reads"] == (read["lane"] * 16384 + read["bit"]).ravel().tolist()
+    assert seen_layouts and all(made == given for made, given in seen_layouts)
+
+
+def produced_by_the_mma() -> Handoff:
+    """An accumulator in Tensor Memory that the next MMA accumulates on, begun at another column than is read."""
+    O = ll.Tile("O", m=128, n=64, bits=32)  # noqa: E741
+    return ll.Handoff(O, writer=ll.umma_out(ll.tmem(over=O, column=0)), reader=ll.umma_d(O, column=256))
+
+
+def test_boxes_that_the_dsl_does_not_make_are_not_printed() -> None:
+    """Rows of 32 bytes in a swizzle of 64: of such a layout CuTe DSL makes a box of each row, at odd addresses."""
+    P = ll.Tile("P", m=64, k=8, bits=32)
+    s = ll.smem("S<2,4,3> o 0 o (64,8):(16,1)", over=P, align_bytes=1024)
+    writer, box = ll.store("(64,8):(1,64)", s, bits=32), {"k": 8, "m": 64}
+    h = ll.Handoff(P, writer=writer, reader=ll.tma_store(s, box=box, swizzle=64))
+    assert ll.verify(h).proved
+    found = derive(h, "reader")
+    assert found.verdict == "none" and "makes one of each row" in found.refusals["tma_store"]
+    loaded = ll.Handoff(P, writer=ll.tma_load(s, box=box, swizzle=64), reader=ll.declared(s, P))
+    assert ll.verify(loaded).proved and "makes one of each row" in derive(loaded).refusals["tma_load"]
+
+
+def kept_in_another_order() -> Handoff:
+    """A wgmma's accumulator whose rows' values are held one row after the other, and are the next A operand."""
+    h = CATALOGUE["rs_reuse"](kv=64)
+    layout = h.writer.owner.layout
+    owner = ll.owned(make_layout(layout[0], composition(layout[1], ll.Layout((16, 2), (2, 1)))), h.tile)
+    return ll.Handoff(h.tile, writer=ll.keep(owner), reader=h.reader)
+
+
+@pytest.mark.parametrize("make", [CATALOGUE["rs_reuse"], kept_in_another_order], ids=["as_held", "other_order"])
+def test_pasted_registers_are_the_fragment(make: Any, tmp_path: Path) -> None:
+    import cutlass
+    import cutlass.cute as cute
+
+    found, pasted = pasted_of(make(), tmp_path)
+    h, (threads, values) = found.handoff, found.handoff.writer.owner.places.axes.values()
+    assert (found.pieces[0].facts["order"] is None) == (make is CATALOGUE["rs_reuse"])
+
+    @cute.jit
+    def spread(rP: cute.Tensor, start: cute.Pointer, tidx: cutlass.Int32):
+        fragment = pasted.fragment_of_P(rP)
+        plain = cute.make_layout((threads, values), stride=(values, 1))
+        sP = cute.make_tensor(cute.recast_ptr(start, dtype=rP.element_type), plain)
+        for v in cutlass.range_constexpr(values):
+            sP[tidx, v] = fragment[v]
+
+    image, _ = shared_image(spread, owned_tags(h)[0], h.tile.bits, threads * values * 2, 0)
+    every = all_coordinates(h)
+    read = h.reader.read.at(**every)
+    shown = image[: threads * values].reshape(threads, values)
+    assert np.array_equal(shown[read["thread"], read["bit"] // h.tile.bits], numbered(h, every))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -93,6 +94,26 @@ def test_a_folder_of_other_things_is_left_alone(right, tmp_path):
     assert (tmp_path / "mine.txt").read_text() == "keep me"
 
 
+def test_a_new_bundle_takes_the_place_of_a_bundle_alone(right, tmp_path, capsys):
+    """What lies beside an old bundle is kept, and the old bundle with it; of a bundle alone nothing stays."""
+    from layoutlab.cli import main
+
+    old, link, file = tmp_path / "old", tmp_path / "link", tmp_path / "file"
+    shutil.copytree(right, old)
+    link.symlink_to(old)
+    file.write_text("keep me")
+    (old / "results.zip").write_text("of the old one")
+    (old / "mine.txt").write_text("keep me")
+    asked = ["bundle", "sP90", "--set", "kv=64", "-o"]
+    assert main([*asked, str(old)]) == 2 and "something else than a bundle (mine.txt)" in capsys.readouterr().err
+    assert (old / "mine.txt").exists() and (old / "results.zip").exists()
+    (old / "mine.txt").unlink()
+    assert main([*asked, str(link)]) == 0
+    assert link.is_symlink() and not (old / "results.zip").exists() and (old / "launch.json").exists()
+    assert main([*asked, str(file)]) == 2 and "is a file: name a folder" in capsys.readouterr().err
+    assert main([*asked, str(file / "in")]) == 2 and "cannot be written" in capsys.readouterr().err
+
+
 # -- running -----------------------------------------------------------------------------------------------------------
 
 
@@ -125,8 +146,6 @@ def test_times_and_memory(right, tmp_path):
 
 def test_attributes_reach_the_launch(right, tmp_path):
     folder = tmp_path / "with_attributes"
-    import shutil
-
     shutil.copytree(right, folder)
     launch = json.loads((folder / "launch.json").read_text())
     launch["attributes"] = {"4": (b"\x02\0\0\0\x01\0\0\0\x01\0\0\0").hex(), "2": "01000000", "6": "01000000"}
@@ -230,6 +249,107 @@ def test_what_cannot_be_judged_is_refused(right, tmp_path):
     (tmp_path / "none.zip").write_text("no zip")
     with pytest.raises(LayoutError, match="there are no results"):
         check_bundle(right, tmp_path / "none.zip")
+
+
+@pytest.fixture
+def damaged(right, tmp_path):
+    """A copy of the bundle, its results in it, to be damaged."""
+    folder = tmp_path / "damaged"
+    shutil.copytree(right, folder)
+    ran(right, tmp_path).rename(folder / "results.zip")
+    return folder
+
+
+def rewritten(folder, change):
+    """The launch.json with something changed."""
+    launch = json.loads((folder / "launch.json").read_text())
+    (folder / "launch.json").write_text(json.dumps(change(launch) or launch))
+
+
+def rezipped(folder, change):
+    """The results with something changed: `change` is given what the zip file holds by name."""
+    with zipfile.ZipFile(folder / "results.zip") as old:
+        held = {name: old.read(name) for name in old.namelist()}
+    change(held)
+    with zipfile.ZipFile(folder / "results.zip", "w") as new:
+        for name, data in held.items():
+            new.writestr(name, data)
+
+
+DAMAGE = [
+    (lambda d: rewritten(d, lambda launch: [1]), "holds a list, and describes no launch"),
+    (lambda d: rewritten(d, lambda launch: launch.pop("parameters") and None), "lacks parameters"),
+    (lambda d: rewritten(d, lambda launch: launch.update(parameters=["zz"])), "describes no launch of sP90"),
+    (lambda d: rewritten(d, lambda launch: launch.update(made={"handoff": ["sP90"]})), "there is no model"),
+    (lambda d: rewritten(d, lambda launch: launch["made"].update(settings=5)), "describes no launch of sP90"),
+    (lambda d: rewritten(d, lambda launch: launch["made"]["settings"].update(kv=77)), "kv=77 is not one of"),
+    (
+        lambda d: rewritten(d, lambda launch: launch["made"]["settings"].update(kv=128)),
+        "another size than its settings",
+    ),
+    (lambda d: rewritten(d, lambda launch: launch.update(cases=[])), "has no tagged cases"),
+    (lambda d: (d / "kernel.ptx").unlink(), "kernel.ptx cannot be read"),
+    (lambda d: (d / "kernel.cubin").unlink(), "kernel.cubin cannot be read"),
+    (lambda d: (d / "kernel.ptx").write_text("hello"), "the replay of kernel.ptx stops: PTX line 1"),
+    (lambda d: (d / "inputs" / "S.tag0.bin").unlink(), "S.tag0.bin cannot be read"),
+    (lambda d: rezipped(d, lambda held: held.pop("tag0.from0/O.bin")), "the results lack O of the case tag0.from0"),
+    (lambda d: rezipped(d, lambda held: held.update({"random1/O.bin": b"123"})), "O of the case random1 has 3 bytes"),
+    (lambda d: rezipped(d, lambda held: held.update({"run.json": b"{}"})), "does not say which device ran which cubin"),
+    (
+        lambda d: rezipped(d, lambda held: held.update({"run.json": b"[1]"})),
+        "does not say which device ran which cubin",
+    ),
+]
+
+
+@pytest.mark.parametrize("damage, said", DAMAGE)
+def test_a_damaged_bundle_is_not_judged(damaged, capsys, damage, said):
+    from layoutlab.cli import main
+
+    damage(damaged)
+    assert main(["check-bundle", str(damaged)]) == 3
+    printed = capsys.readouterr()
+    assert not printed.out and "could not judge: " in printed.err and said in printed.err
+
+
+def test_an_image_that_changes_from_run_to_run_differs(damaged):
+    """The same S, and another image in a second case: that is a finding, no reason not to judge."""
+    launch = json.loads((damaged / "launch.json").read_text())
+    again = {**launch["cases"][0], "name": "again"}
+    rewritten(damaged, lambda launch: launch["cases"].append(again))
+    rezipped(damaged, lambda held: held.update({
+        "again/image.bin": held["tag0.from0/image.bin"][:-1] + b"\1", "again/O.bin": held["tag0.from0/O.bin"],
+    }))  # fmt: skip
+    judgement = check_bundle(damaged)
+    assert not judgement.same
+    assert "case again: the image has other bytes than by the model" in str(judgement)
+
+
+def test_results_of_another_cubin_differ(damaged):
+    """Whatever the numbers are: they are not this kernel's."""
+    assert check_bundle(damaged).same
+    with (damaged / "kernel.cubin").open("ab") as cubin:
+        cubin.write(b"x")
+    judgement = check_bundle(damaged)
+    assert judgement.exit_status == 1 and "the results are of another cubin" in str(judgement)
+
+
+@pytest.mark.parametrize(
+    "damage, said",
+    [
+        (lambda d: (d / "kernel.cubin").unlink(), "kernel.cubin: No such file or directory"),
+        (lambda d: (d / "inputs" / "S.tag0.bin").unlink(), "S.tag0.bin: No such file or directory"),
+        (lambda d: (d / "inputs" / "S.tag0.bin").write_bytes(b"12"), "case tag0.from0: S has 2 bytes, not"),
+        (lambda d: rewritten(d, lambda launch: launch.update(parameters=["zz"])), "describes no launch (ValueError"),
+        (lambda d: rewritten(d, lambda launch: launch.update(grid=[1])), "describes no launch (ValueError"),
+        (lambda d: rewritten(d, lambda launch: launch["addresses"][0].update(tensor="Q")), "no launch (KeyError"),
+        (lambda d: rewritten(d, lambda launch: launch.pop("timing") and None), "lacks timing"),
+    ],
+)  # fmt: skip
+def test_a_damaged_bundle_is_not_run(right, damaged, capsys, damage, said):
+    damage(damaged)
+    assert runner.main([str(damaged)], driver_of(right)) == 1
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "e4m3"])

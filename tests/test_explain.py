@@ -257,7 +257,7 @@ def test_a_log_is_explained_thing_by_thing(capsys: pytest.CaptureFixture[str]) -
     assert main(["explain", log]) == 0
     out = capsys.readouterr().out
     assert "sA: (8,64):(64,1) is a layout" in out and "this is a tiled copy" in out and "sB: (4,2)" in out
-    assert "not understood, and so not explained: lines 1, 12" in out
+    assert "not understood, and so not explained: lines 1, 12" in out and "\nthe first of them: compiling ...: " in out
 
 
 def test_text_of_which_nothing_is_understood_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,12 +7,12 @@ import re
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pytest
 
-from layoutlab import Handoff, LayoutError, Swizzle, Tile, prove, smem, store, verify
+from layoutlab import Handoff, LayoutError, MultipleOf, Swizzle, Tile, declared, handoff, prove, smem, store, verify
 from layoutlab.catalogue import CATALOGUE
 from layoutlab.cli import main
 from layoutlab.formula import latex, polynomial, read_definitions, swizzle_text
@@ -148,9 +148,10 @@ def well_formed(text: str) -> None:
         elif token in pairs:
             assert open_ones.pop() == pairs[token], token
         else:
-            known = {"mathrm", "text", "bmod", "oplus", "gg", "ll", "mathbin", "hline", "&"}
+            known = {"mathrm", "text", "bmod", "oplus", "gg", "ll", "mathbin", "hline", "&", "_"}
             assert token[1:] in known, token
     assert open_ones == []
+    assert not re.search(r"\\mathrm\{[^}]*[^\\}]_", text), "a subscript inside of a name"
 
 
 @pytest.mark.parametrize(("name", "chosen"), SETTINGS, ids=str)
@@ -160,7 +161,7 @@ def test_the_latex_is_well_formed(name: str, chosen: dict[str, Any]) -> None:
     assert proof.latex().count("&=") == len(proof.definitions)
 
 
-@pytest.mark.parametrize("text", ["{a", r"\lfloor a", r"\begin{array} \end{align*}", r"\foo"])
+@pytest.mark.parametrize("text", ["{a", r"\lfloor a", r"\begin{array} \end{align*}", r"\foo", r"\mathrm{a_b}"])
 def test_latex_that_is_not_well_formed_is_seen(text: str) -> None:
     with pytest.raises(AssertionError):
         well_formed(text)
@@ -176,6 +177,7 @@ def test_latex_that_is_not_well_formed_is_seen(text: str) -> None:
         ("a - (b - c)", "a - (b - c)"),
         ("-a*2", "(-a) 2"),
         ("write(t, v) + n_kv", r"\mathrm{write}(t, v) + n_{\mathrm{kv}}"),
+        ("2*n_head_dim", r"2 n_{\mathrm{head\_dim}}"),
     ],
 )
 def test_an_expression_is_typeset_as_it_binds(text: str, expected: str) -> None:
@@ -282,6 +284,48 @@ where k
     assert ask(text).answer == "unsat"
     assert ask(text.replace("k <= 8", "k <= 9")).differs
     assert ask(text.replace("  if k <= 8   # eight of them\n", "")).bounded
+
+
+@pytest.mark.parametrize(("axis", "named"), [("reader", True), ("rows", True), ("write", False), ("n_k", False)])
+def test_coordinates_may_have_any_name_but_those_of_the_formulas(axis: str, named: bool) -> None:
+    def of_axis(k: Any = 64) -> Handoff:
+        P = Tile("P", bits=16, **{axis: 128, "k": k})
+        sP = smem(f"(128,{k}):({k},1)", over=P)
+        return Handoff(P, writer=store(f"(128,{k}):(1@0,1@1)", sP, bits=16), reader=declared(sP, P))
+
+    of_axis.__annotations__["k"] = Annotated[int, MultipleOf(64)]
+    theorem = prove(handoff(of_axis))
+    assert theorem.verdict == "proved"
+    if named:
+        assert ask(report(theorem)).answer == "unsat"
+        assert ask(report(theorem).replace(f"128*n_k*{axis} ", f"64*n_k*{axis} ")).differs
+    else:
+        assert theorem.cases[0].proof is None
+        with pytest.raises(LayoutError, match="has no formulas"):
+            ask(report(theorem))
+
+
+def test_where_nothing_is_stated_z3_does_not_agree(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Conditions that no symbol meets, or an index of no values, would make any formula right."""
+    text = """\
+where k
+  k = 8*n_k, n_k >= 0
+  for 0 <= t < 8
+  m(t, v) = t
+  write(t, v) = t + 8*n_k
+  read(m) = m + 8*n_k
+  if k <= 4   # none but 0
+"""
+    assert ask(text).answer == "unsat"
+    assert ask(text.replace("n_k >= 0", "n_k >= 1")).answer == "none"
+    assert ask(text.replace("0 <= t < 8", "0 <= t < 0")).answer == "none"
+    assert "nothing is stated" in str(ask(text.replace("n_k >= 0", "n_k >= 1")))
+    right = proof_of(handoff_of("sP", {}))
+    monkeypatch.setattr("layoutlab.cli.proving.proof_of", lambda h: replace(right, ends="0 <= t < 0, 0 <= v < 128"))
+    assert main(["verify", "sP", "--no-trace", "--formula", "--check", "z3"]) == 3
+    assert not capsys.readouterr().out.rstrip().endswith("agrees")
 
 
 # -- the command ------------------------------------------------------------------------------------------------------

@@ -410,6 +410,26 @@ def test_to_integer(text):
     assert lanes(f"{text} d, a0;", [x], np.int32).tolist() == want
 
 
+@pytest.mark.parametrize("mode", ["rn", "rz", "rm", "rp"])
+@pytest.mark.parametrize("kind", ["u32", "s32", "s16", "u8"])
+def test_integers_to_bf16_are_rounded_once(kind, mode):
+    a = np.concatenate([words(), np.array([0x01010001, 0x01018000, 0x01008000, 0x80000000, 257, 259], np.uint32)])
+    source = a.astype(f"u{int(kind[1:]) // 8}").view(f"{kind[0].replace('s', 'i')}{int(kind[1:]) // 8}")
+    register = "cvt.u16.u32 h, a0; " if kind in ("s16", "u8") else ""
+    text = f"{{ .reg .b16 h, w; {register}cvt.{mode}.bf16.{kind} w, {'h' if register else 'a0'}; cvt.u32.u16 d, w; }}"
+    got = lanes(text, [a], np.uint32).astype(np.uint16).view(ML["bf16"]).astype(np.float64)
+    assert got.tolist() == [eight_bits(n, mode) for n in source.tolist()]
+
+
+def eight_bits(n: int, mode: str) -> int:
+    """An integer rounded to eight significant bits."""
+    unit = 1 << max(0, abs(n).bit_length() - 8)
+    down = n // unit
+    up = -(-n // unit)
+    nearest = down if (2 * (n - down * unit), down & 1) <= (unit, 0) else up
+    return {"rn": nearest, "rz": down if n > 0 else up, "rm": down, "rp": up}[mode] * unit
+
+
 def test_integers_to_float():
     a = words()
     assert (lanes("cvt.rn.f32.u32 d, a0;", [a], np.float32) == a.astype(np.float32)).all()

@@ -57,6 +57,7 @@ def test_a_missing_golden_fails_and_update_records_it(run: Run) -> None:
     result = run(source)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*row has no golden *goldens/test_it/row.txt: run pytest with --layout-update*"])
+    result.stdout.no_fnmatch_line("*check.py*")  # no lines of this package between the test's own and the sentence
     assert not run.goldens.exists()
     result = run(source, "--layout-update")
     result.assert_outcomes(passed=1)

@@ -12,6 +12,7 @@ import pytest
 import layoutlab as ll
 from layoutlab.catalogue import CATALOGUE, sP
 from layoutlab.cli import main
+from layoutlab.derive.free import free_storage
 from layoutlab.handoff.report import cost_line
 
 pytest_plugins = ["pytester"]
@@ -26,6 +27,19 @@ def report(name: str, **settings: Any) -> str:
 def rows(layout: str, bits: int = 16, **options: Any) -> ll.Handoff:
     s = ll.smem(layout, over=P, **options)
     return ll.Handoff(P, writer=ll.store("(128,64):(1,128)", s, bits=bits), reader=s.layout)
+
+
+def test_where_no_change_of_one_side_cures_it_the_search_of_buffers_is_named() -> None:
+    """Rows of 128 bytes under a swizzle of 64: no descriptor reads them, no store serves one that tells rows apart."""
+    tile = ll.Tile("P", m=128, k=128, bits=8)
+    s = ll.smem("S<2,4,3> o 0 o (128,128):(128,1)", over=tile, align_bytes=1024)
+    writer = ll.store(ll.tcgen05_ld("32x32b.x32").over(tile), s, bits=8)
+    desc = ll.SmemDescriptor(start=0, lbo=0, sbo=1024, swizzle=64)
+    handoff = ll.Handoff(tile, writer=writer, reader=ll.umma_a(desc, tile, starts_bytes=[0, 32, 64, 96]))
+    said = "no change of one side alone was found: `layoutlab derive --free storage` searches the buffer's layout too"
+    assert said in str(ll.verify(handoff)) and free_storage([handoff]).served
+    for name, wrong in (("sP", {"write_swizzle": "none"}), ("sV", {"descriptor": "swapped"}), ("sP", {})):
+        assert "no change of one side" not in report(name, **wrong)
 
 
 def test_a_wide_store_off_its_width_says_so() -> None:
@@ -176,3 +190,10 @@ def test_the_places_that_are_counted_are_the_writers_own() -> None:
             assert bit(t, v) == write.at(t=t, v=v)["bit"]
             compared += 1
     assert compared == 4 * 19 * 26
+
+
+def test_a_store_of_more_values_than_a_thread_has_is_not_counted() -> None:
+    P = ll.Tile("P", m=128, k=4, bits=16)
+    s = ll.smem("(128,4):(4,1)", over=P, align_bytes=1024)
+    h = ll.Handoff(P, writer=ll.store("(128,4):(1,128)", s, bits=128), reader=ll.declared("(128,4):(4,1)", P))
+    assert "not counted, a thread has 4 values, and a store moves 8" in str(ll.verify(h))

@@ -172,3 +172,18 @@ def test_the_examples_of_the_search_run() -> None:
     for module in (plain_layouts, silent):
         done = doctest.testmod(module)
         assert done.attempted > 0 and done.failed == 0
+
+
+def test_the_readme_has_the_counts() -> None:
+    inside, outside = counted(True), counted(False)
+    each = {library: sum(n for (of, _), n in inside.items() if of == library) for library in VERSIONS}
+    common = set.intersection(*({r.expression for r in SILENT if r.library == of and not r.rule} for of in VERSIONS))
+    assert common == {"composition(L((6,2), (0,1)), L((3,2), (2,3)))"}
+    names = {"dsl": "CuTe DSL", "pycute": "pycute", "tensor_layouts": "tensor-layouts"}
+    versions = {of: ".".join(version(package).split(".")[:3]) for of, (package, _) in VERSIONS.items()}
+    found = ", ".join(f"{name} {versions[of]}: {each[of]}" for of, name in names.items())
+    words = (
+        f"found {inside.total()} minimal expressions inside the documented rules ({found}; for all three, "
+        f"`composition((6,2):(0,1), (3,2):(2,3))`) and {outside.total()} more that break a documented rule"
+    )
+    assert words in " ".join((SEARCH.parent.parent.parent / "README.md").read_text().split())

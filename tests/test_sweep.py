@@ -29,13 +29,17 @@ def test_the_table_has_the_refuted_and_the_slow_ones(capsys: pytest.CaptureFixtu
     out = capsys.readouterr().out
     assert out.count("refuted   ") == 2 and "placed: T0 V16" in out
     assert "slow         sP store=coordinate k_order=012" in out and "composition k_order=012" not in out
-    assert "2 refuted, 2 proved; 1 proved ones are slow" in out
+    assert "2 refuted, 2 proved; 1 of those slow" in out
 
 
 def test_variants_that_there_are_not_are_refused_and_no_success(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sweep", "verify", "sP", "--set", "kv=64", "--set", "k_order=021"]) == 3
     assert "there is no k2" in capsys.readouterr().out
+    capsys.readouterr()
     assert main(["sweep", "verify", "sP", "--set", "store=composition,tiled_copy_d"]) == 0
+    assert capsys.readouterr().out.startswith("\n2 combinations in ")
+    assert main(["sweep", "verify", "sP", "--set", "store=composition", "--jobs", "1"]) == 0
+    assert "1 combination in " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

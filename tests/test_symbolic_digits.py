@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from layoutlab import LayoutError, Sym
 from layoutlab.digits import ONE, Map, strided_over
-from layoutlab.symbol import assuming, at_most
+from layoutlab.symbol import UnknownRemainder, assuming, at_most
 
 EXAMPLES = settings(max_examples=150, deadline=None)
 N, M = Sym("n"), Sym("m")
@@ -159,6 +159,20 @@ def test_conditions_and_remainders_hold_for_all_values(p: Any, limit: int, by: i
         value = number(p, n, m)
         assert (value <= limit) == (all(c.holds(n=n, m=m) for c in assumed.conditions) and fits)
         assert remainder is None or value % by == remainder
+
+
+@given(POLYNOMIALS, st.integers(-8, 8).filter(bool))
+@EXAMPLES
+def test_a_quotient_is_rounded_as_that_of_every_value_is_or_refused(p: Any, by: int) -> None:
+    with assuming(n=0, m=1):
+        try:
+            quotient = p // by
+        except UnknownRemainder as error:
+            assert error.unknowns
+            assert len({number(p, n, m) % by for n, m in every(range(9), range(1, 9))}) > 1
+            return
+    for n, m in every(range(4), range(1, 5)):
+        assert number(quotient, n, m) == number(p, n, m) // by
 
 
 def test_nothing_is_compared_where_nothing_is_assumed() -> None:

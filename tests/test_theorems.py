@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,13 +26,18 @@ from layoutlab import (
     prove,
     smem,
     store,
+    tcgen05_ld,
+    tma_load,
+    tmem,
     umma_a,
+    umma_d,
+    umma_out,
     verify,
 )
 from layoutlab.catalogue import CATALOGUE
 from layoutlab.cli import main
 from layoutlab.formula import read_definitions
-from layoutlab.symbol import Condition, assuming
+from layoutlab.symbol import Condition, assuming, span
 from layoutlab.theorems import Theorem
 from layoutlab.theorems.family import Family, Residue
 from layoutlab.theorems.report import as_json, report
@@ -258,6 +264,7 @@ def test_offsets_may_be_swizzled_at_bases_that_1024_divides_and_at_no_others() -
 def test_the_conditions_name_the_limits() -> None:
     text = report(prove(CATALOGUE["sP"]))
     assert "if base + 2*kv*m + 2*kv*m*stage <= 233472   # shared memory" in text
+    assert "if kv*m <= 65536   # Tensor Memory has 512 columns" in text  # S, of m / 128 accumulators
     assert "a descriptor's start has 14 bits of 16 bytes" in text
     assert "for all m % 128 == 0, kv % 64 == 0, base % 16 == 0" in text
 
@@ -321,6 +328,181 @@ def test_code_that_branches_on_a_symbol_is_not_proved(function: Any) -> None:
     assert not theorem.covers(k=128)
 
 
+def caught(k: Any) -> Any:
+    try:
+        return 128 if k > 64 else k
+    except LayoutError:
+        return k
+
+
+# What each makes of k = 64 or of 128 is wrong, and was not asked of a symbol: it compares texts, types and keys.
+EVASIONS: dict[str, Callable[[Any], Any]] = {
+    "a key": lambda k: {64: 128}.get(k, k),
+    "a set": lambda k: 128 if k in {64} else k,
+    "a float": lambda k: 128 if k == 64.0 else k,
+    "a fraction": lambda k: 128 if k < Fraction(129, 2) else k,
+    "its text": lambda k: 128 if str(k) == "64" else k,
+    "its type": lambda k: 128 if isinstance(k, int) and k == 64 else k,
+    "itself": lambda k: 128 if k is 64 else k,  # noqa: F632
+    "an error that is caught": caught,
+    "a method": lambda k: 128 if k.bit_length() < 8 else k,
+}
+
+
+@pytest.mark.parametrize("name", EVASIONS)
+def test_code_that_tells_symbols_from_numbers_is_not_proved(name: str) -> None:
+    def evading(k: Annotated[int, MultipleOf(64)] = 64) -> Handoff:
+        Q = Tile("Q", m=128, k=k, bits=16)
+        sQ = smem(f"(128,{k}):({k},1)", over=Q)
+        reader = f"(128,{k}):({EVASIONS[name](k)},1)"
+        return Handoff(Q, writer=store(f"(128,{k}):(1@0,1@1)", sQ, bits=16), reader=reader)
+
+    evading.__annotations__["k"] = Annotated[int, MultipleOf(64)]
+    theorem = prove(handoff(evading))
+    assert theorem.verdict == "refuted" and not theorem.covers(k=64) and not theorem.covers(k=128)
+    (case,) = theorem.cases
+    assert case.counterexample and not verify(evading(**case.counterexample.settings)).proved
+
+
+def test_code_that_rounds_up_is_proved() -> None:
+    def padded(k: Any = 64) -> Handoff:
+        return rows((k + 63) // 64 * 64)
+
+    padded.__annotations__["k"] = Annotated[int, MultipleOf(32)]
+    theorem = prove(handoff(padded))
+    assert [str(case.family) for case in theorem.cases if case.verdict == "proved"] == ["k % 64 == 0", "k % 64 == 32"]
+    assert all(verify(padded(k)).proved for k in range(32, 928, 32) if theorem.covers(k=k))
+    assert theorem.covers(k=896) and not theorem.covers(k=928)
+
+
+def test_boxes_of_64_rows_fill_any_number_of_them() -> None:
+    def boxed(m: Any = 64) -> Handoff:
+        Q = Tile("Q", m=m, k=64, bits=16)
+        sQ = smem(f"S<3,4,3> o 0 o ({m},64):(64,1)", over=Q, align_bytes=1024)
+        return Handoff(Q, writer=tma_load(sQ, box={"k": 64, "m": 64}, swizzle=128), reader=declared(sQ, Q))
+
+    boxed.__annotations__["m"] = Annotated[int, MultipleOf(64)]
+    theorem = prove(handoff(boxed))
+    assert theorem.verdict == "proved" and theorem.covers(m=1792) and not theorem.covers(m=1856)
+    assert all(verify(boxed(m)).proved and misplaced(boxed(m)) == 0 for m in (64, 128, 192, 1792))
+
+
+@handoff
+def refusing(k: Annotated[int, MultipleOf(64)] = 64) -> Handoff:
+    if isinstance(k, int) and k == 128:
+        raise LayoutError("not 128")
+    return rows(k)
+
+
+@handoff
+def halved(k: Annotated[int, MultipleOf(64)] = 64) -> Handoff:
+    if k % 128:
+        raise ValueError(f"{k} is odd")
+    return rows(k)
+
+
+def test_settings_that_the_function_refuses_are_not_covered() -> None:
+    theorem = prove(refusing)
+    assert theorem.verdict == "undecided" and "k=128, the function makes another handoff" in theorem.cases[0].why
+    theorem = prove(halved)
+    assert [case.verdict for case in theorem.cases] == ["proved", "unsupported"]
+    assert theorem.covers(k=128) and not theorem.covers(k=64)
+
+
+def test_a_narrowed_setting_keeps_its_least_value() -> None:
+    def least(k: Any = 512) -> Handoff:
+        return rows(k)
+
+    least.__annotations__["k"] = Annotated[int, MultipleOf(64, least=320)]
+    theorem = prove(handoff(least), {"k": "128*"})
+    assert theorem.covers(k=384) and not theorem.covers(k=128) and not theorem.covers(k=256)
+
+
+def test_a_swizzled_element_does_not_reach_a_live_buffer_unseen() -> None:
+    """Rows of 144 bytes: the last one ends inside of a span of 128, anywhere in which the swizzle puts its elements."""
+
+    def beside(n: Any = 4, apart: int = 0) -> Handoff:
+        Q = Tile("Q", m=n, k=72, bits=16)
+        sQ = smem(f"S<3,4,3> o 0 o ({n},72):(72,1)", over=Q, align_bytes=1024)
+        live = {"S": span(144 * n + apart, 144 * n + apart + 16)}
+        return Handoff(Q, writer=store(f"({n},72):(1@0,1@1)", sQ, bits=16), reader=declared(sQ, Q), live=live)
+
+    beside.__annotations__ |= {"n": Annotated[int, MultipleOf(4)]}
+    theorem = prove(handoff(beside))
+    assert theorem.verdict == "refuted" and not theorem.covers(n=4)
+    assert "still live" in verify(beside(4))["inside"].witness.message  # type: ignore[union-attr]
+    theorem = prove(handoff(beside), {"apart": 112})
+    assert all(verify(beside(n, 112)).proved for n in range(4, 64, 4) if theorem.covers(n=n, apart=112))
+
+
+def test_spans_of_an_offset_swizzle_end_in_shared_memory() -> None:
+    """Their spans begin at the base: of one that is no multiple of them, the last goes on past the layout's end."""
+
+    def shifted(n: Any = 64, base: Any = 512) -> Handoff:
+        Q = Tile("Q", m=4, k=n, bits=64)
+        layout = f"S<2,4,3> o 0 o (4,{n}):({n},1)"
+        sQ = smem(layout, over=Q, base_bytes=base, swizzles="offsets", swizzle_unit="elements", align_bytes=1024)
+        return Handoff(Q, writer=store(f"(4,{n}):(1@0,1@1)", sQ, bits=64), reader=declared(sQ, Q))
+
+    shifted.__annotations__ |= {"n": Annotated[int, MultipleOf(8)], "base": Annotated[int, MultipleOf(256, least=0)]}
+    theorem = prove(handoff(shifted))
+    assert theorem.verdict == "proved"
+    for base in range(0, 2048, 256):
+        ends = [n for n in range(7200, 7320, 8) if theorem.covers(n=n, base=base)]
+        assert ends and all(verify(shifted(n, base)).proved for n in ends)
+        assert not verify(shifted(ends[-1] + 8, base)).proved
+
+
+def test_accumulators_have_512_columns() -> None:
+    theorem = prove(CATALOGUE["epilogue"])
+    assert theorem.covers(n=512) and not theorem.covers(n=544)
+    legal = verify(made(theorem, {"n": 544}))["legal"]
+    assert legal.witness and "takes 544 columns, and Tensor Memory has 512 columns" in legal.witness.message
+    owner = tcgen05_ld("32x32b.x32").over(Tile("P", m=512, k=160, bits=16), blocks=4)
+    (fault,) = [rule.fault for rule in owner.rules() if rule.fault]
+    assert "takes 640 columns in 4 accumulators, and Tensor Memory has 512 columns" in fault
+
+
+def test_a_block_has_1024_threads() -> None:
+    theorem = prove(CATALOGUE["sP90"])  # 64 rows for each 128 of them
+    settings = {"kv": 64, "stage": 0, "base": 0}
+    assert theorem.covers(m=512, **settings) and not theorem.covers(m=576, **settings)
+    legal = verify(made(theorem, {"m": 576, **settings}))["legal"]
+    assert legal.witness and "1152 threads hold elements, and a block has up to 1024 threads" in legal.witness.message
+    at_the_end = {"first_warp": 1, "m": 1024, **settings}
+    assert "1056 threads hold elements" in str(verify(CATALOGUE["sP"].general(**at_the_end))["legal"])
+
+
+def test_conditions_that_follow_from_another_are_not_needed() -> None:
+    (case,) = prove(CATALOGUE["epilogue"]).cases
+    assert [case.family.spoken(c) for c in case.conditions] == ["n <= 512"]
+    assert "shared memory has 233472 bytes" in [c.why for c in case.implied]
+
+
+def test_a_buffer_of_symbols_may_be_empty_and_does_not_end_before_it_starts() -> None:
+    def beside(k: Any = 64, column: Any = 0) -> Handoff:
+        S = Tile("S", m=128, k=k, bits=32)
+        live = {"the rest": span(column + k, 256)}
+        return Handoff(S, writer=umma_out(tmem(over=S, column=column)), reader=umma_d(S, column=column), live=live)
+
+    beside.__annotations__ |= {"k": Annotated[int, MultipleOf(64)], "column": Annotated[int, MultipleOf(64, least=0)]}
+    theorem = prove(handoff(beside))
+    assert theorem.verdict == "proved" and theorem.covers(k=64, column=192) and not theorem.covers(k=64, column=256)
+    assert verify(beside(64, 192)).proved
+    with pytest.raises(LayoutError, match="the rest would start at 320 and end at 256, before it"):
+        beside(64, 256)
+
+
+def test_a_symbol_needs_no_default() -> None:
+    def bare(k: Any) -> Handoff:
+        return rows(k)
+
+    bare.__annotations__["k"] = Annotated[int, MultipleOf(64)]
+    assert prove(handoff(bare)).verdict == "proved"
+    with pytest.raises(LayoutError, match="bare needs a value for k"):
+        handoff(bare)()
+
+
 def test_code_that_needs_a_number_is_told_so() -> None:
     theorem = prove(counting)
     assert theorem.verdict == "undecided"
@@ -333,7 +515,7 @@ def test_code_that_needs_a_number_is_told_so() -> None:
 def test_a_function_without_symbols_is_unsupported_with_the_reason() -> None:
     theorem = prove(fixed)
     assert theorem.verdict == "unsupported" and theorem.exit_status == 3
-    assert "Annotated[int, MultipleOf(64)] declares one" in report(theorem)
+    assert "Annotated[int, layoutlab.MultipleOf(64)] declares one" in report(theorem)
     theorem = prove(plain, {"k": 128})
     assert "every setting that could be a symbol has a number" in report(theorem)
 
@@ -469,7 +651,8 @@ def test_its_json_says_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["schema"] == 1 and found["verdict"] == "proved" and found["for_all"]["m"]["multiple_of"] == 128
     (family,) = found["families"]
     assert [c["verdict"] for c in family["claims"]] == ["proved"] * 5
-    assert family["conditions"][0]["condition"] == "base + 2*kv*m + 2*kv*m*stage <= 233472"
+    needed = [c["condition"] for c in family["conditions"] if c["needed"]]
+    assert needed == ["kv*m <= 65536", "base + 2*kv*m + 2*kv*m*stage <= 233472"]
     assert family["formulas"]["equal"] and "\\lfloor v / 64 \\rfloor" in family["formulas"]["latex"]
     assert main(["verify", "sP", "--for-all", "--json", "--set", "write_swizzle=none"]) == 1
     found = json.loads(capsys.readouterr().out)

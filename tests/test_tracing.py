@@ -139,6 +139,19 @@ def test_a_file_that_compiles_nothing(traced) -> None:  # type: ignore[no-untype
     assert status == 3 and answer["rows"] == []
 
 
+def test_what_was_traced_of_nothing_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file of handoffs compiles nothing; one named like a module of Python's own is no hindrance to others."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "empty.py").write_text("import layoutlab\n")
+    (tmp_path / "copy.py").write_text("raise SystemExit('not the module of this name that Python imports')\n")
+    monkeypatch.chdir(tmp_path)
+    assert main(["trace", "mine/empty.py"]) == 3
+    out = capsys.readouterr().out
+    assert "nothing was traced: mine/empty.py compiled no CuTe DSL kernel; call what compiles one, or name" in out
+
+
 def test_a_trace_is_saved_drawn_and_judged_again(tmp_path: Path, traced, capsys: pytest.CaptureFixture[str]) -> None:  # type: ignore[no-untyped-def]
     saved, graph = tmp_path / "t.json", tmp_path / "t.gv"
     options = ["--set", "store=composition", "--set", "write_swizzle=none", "--save", str(saved), "-o", str(graph)]
@@ -146,6 +159,8 @@ def test_a_trace_is_saved_drawn_and_judged_again(tmp_path: Path, traced, capsys:
     assert "REFUTED" in graph.read_text() and "pv_mma" in saved.read_text()
     assert main(["trace", str(saved), "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["rows"] == answer["rows"]
+    assert main(["trace", str(saved)]) == 1
+    assert "\nnot checked: ordering (barriers, proxy fences, waits)\n" in capsys.readouterr().out
     names = Trace.read(json.loads(saved.read_text())).layouts
     assert names["multiply.tOrP"].endswith("smem_desc o (1,1,(4,2),1):(0,0,(2,1024),0)>") and len(names) > 40
 
@@ -183,6 +198,16 @@ def test_tracing_changes_nothing_and_probes_are_kept(tmp_path: Path) -> None:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("CUTE_DSL")} | {"CUTE_DSL_ARCH": "sm_100a"}
     done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True)
     assert done.stdout.endswith("the same\n"), done.stderr[-2000:]
+
+
+def test_as_a_module(tmp_path: Path) -> None:
+    """`python -m layoutlab.trace --options -- script.py arguments`, and a script that compiles nothing."""
+    script = tmp_path / "prints.py"
+    script.write_text("import sys\nprint('given', sys.argv[1:])\n")
+    words = ["-m", "layoutlab.trace", "--allow", "unsupported", "--", str(script), "--seqlen", "3"]
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True)
+    assert done.returncode == 3 and "0 proved, 0 refuted" in done.stdout
+    assert "given ['--seqlen', '3']" in done.stderr  # standard output is for the answer
 
 
 def test_a_probe_without_a_trace_does_nothing() -> None:
@@ -259,6 +284,12 @@ ROW, COLUMN, SLICE = "(64,64):(64,1)", "(64,64):(1,64)", "(64,32):(64,1)"
              access("writes", ROW, name="o", swizzle="S<2,4,3>"), access("reads", ROW, name="o", kind="copy ")],
             ["proved", "refuted"],
         ),
+        # q's own reader disagrees with it; that o's reader, of the same memory, agrees is chance
+        (
+            [access("writes", ROW, name="q"), access("reads", ROW, name="q", swizzle="S<2,4,3>"),
+             access("reads", ROW, name="o", kind="copy ")],
+            ["refuted", "proved"],
+        ),
         ([access("reads", ROW)], ["unsupported"]),
         # a copy that fills half of a tile; two of them, which leave out the same half
         ([access("writes", ROW, tv=HALF), access("reads", ROW)], ["refuted"]),
@@ -311,7 +342,7 @@ def tm(kind: str, tensor: str, column: int, atom: str = "", why: str = "", **tex
         ([tm("D", S, 0), tm("ld", NARROW_S, 64, "32x32b.x32", **STORE)], "proved", ""),
         ([tm("D", S, 0), tm("ld", NARROW_S, 112, "32x32b.x32", **STORE)], "unsupported", "nothing that was seen"),
         # the copy's registers are another atom's
-        ([tm("D", S, 0), tm("ld", S, 0, "16x256b.x8")], "refuted", "placed: D of (m=0, n=1)"),
+        ([tm("D", S, 0), tm("ld", S, 0, "16x256b.x8")], "refuted", "placed: D (m=0, n=2)"),
         ([tm("st", NARROW_S, 64, "32x32b.x32"), tm("ld", NARROW_S, 64, "32x32b.x32", **STORE)], "proved", ""),
         ([tm("st", NARROW_S, 64, "32x32b.x32"), tm("ld", NARROW_S, 64, "16x256b.x4", **STORE)], "refuted", ""),
         ([tm("st", P, 32, "32x32b.x32"), tm("A", OPERAND, 32)], "proved", "operand A"),

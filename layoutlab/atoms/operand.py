@@ -26,6 +26,7 @@ from layoutlab.errors import LayoutError
 from layoutlab.layout import Layout
 from layoutlab.swizzle import ComposedLayout, Swizzle
 
+SHOWN = 8  # starts that a sentence lists
 K_BYTES = 32  # of K that one instruction takes from each row; dense kinds
 
 
@@ -137,7 +138,8 @@ def as_modes(values: Sequence[int]) -> list[tuple[int, int]]:
         modes.append((extent, stride))
         weight *= extent
     if rest != [_value(i, modes) for i in range(len(rest))]:
-        raise LayoutError(f"the starts {', '.join(map(str, values))} are no sum of strides")
+        shown = ", ".join(map(str, values[:SHOWN])) + (", ..." if len(values) > SHOWN else "")
+        raise LayoutError(f"the starts {shown} are no sum of strides")
     return modes
 
 

@@ -57,8 +57,7 @@ def _handed(
     if factors == "thread":
         owner = _one_row(owner)
     writer = tmem_store(owner, tmem(over=O, column=store_column), store)
-    others = {"what lies before O": span(0, column), "what lies behind O": span(column + head_dim, 512)}
-    live = {name: columns for name, columns in others.items() if columns}
+    live = {"what lies before O": span(0, column), "what lies behind O": span(column + head_dim, 512)}
     return Handoff(O, writer=writer, reader=umma_d(O, column=column), live=live)
 
 

@@ -142,6 +142,8 @@ def _sentence(e: BaseException) -> str:
         return str(e)
     if isinstance(e, ModuleNotFoundError) and e.name is not None and not _own(e.name):
         return install_hint(e.name)
+    if isinstance(e, MemoryError):
+        return f"there is not enough memory here: {e or 'something smaller would fit'}"
     if isinstance(e, OSError) and _unwritten(e):
         return f"the answer cannot be written: {e.strerror}"
     if isinstance(e, OSError) and e.filename is not None:

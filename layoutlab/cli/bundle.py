@@ -42,7 +42,10 @@ def add(subparsers: _SubParsersAction[ArgumentParser]) -> None:
 
 def run(args: Namespace) -> int:
     """Runs the command."""
-    launch = MAKERS[args.kernel](dict(settings_of(args.set)), args.folder, args.capability)
+    try:
+        launch = MAKERS[args.kernel](dict(settings_of(args.set)), args.folder, args.capability)
+    except OSError as e:
+        raise LayoutError(f"{args.folder} cannot be written: {e.strerror}") from e
     words = ", ".join(f"{w['tensor']} in parameter {w['parameter']}" for w in launch["addresses"])
     print(f"{args.folder}: {len(launch['cases'])} cases of {launch['kernel']}; addresses: {words}")
     major, minor = launch["capability"]

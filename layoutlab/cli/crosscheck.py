@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from argparse import ArgumentParser, Namespace, _SubParsersAction
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter, _SubParsersAction
 
 from layoutlab.catalogue.files import find, made
 from layoutlab.cli import COMMANDS, stamp
@@ -12,15 +12,23 @@ from layoutlab.crosscheck.core import WITNESSES, crosscheck, line, named_witness
 from layoutlab.crosscheck.testimony import Testimony
 from layoutlab.errors import LayoutError
 
+_EPILOG = """examples:
+  layoutlab crosscheck sP                               those that are here (the replay needs its extra)
+  layoutlab crosscheck sV --on replay --set kv=256
+  layoutlab crosscheck sP --set write_swizzle=none      a planted mistake: the witnesses have to refute it too
+
+exit status: 0 agree and proved, 1 agree and refuted, or disagree, 2 usage error, 3 incomplete"""
+
 
 def add(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     """Adds the command."""
     parser = subparsers.add_parser(
         "crosscheck",
         help=COMMANDS["crosscheck"],
-        description="Hears the witnesses of a handoff's kernel: the trace of its compile, the replay of its PTX on the "
-        "CPU, a device. Each says who holds, writes and reads which element, and must say what the model says.",
-        epilog="Exit status: 0 agree and proved, 1 agree and refuted, or disagree, 2 usage error, 3 incomplete.",
+        description="Hears the witnesses of a handoff's kernel: the trace of its compile, the replay of its PTX on\n"
+        "the CPU, a device. Each says who holds, writes and reads which element, and must say what the model says.",
+        epilog=_EPILOG,
+        formatter_class=RawDescriptionHelpFormatter,
     )
     parser.add_argument("target", metavar="NAME|FILE.py:NAME", help="a named handoff, or one of a file of your own")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting; may be repeated")

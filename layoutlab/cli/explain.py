@@ -57,23 +57,25 @@ def run(args: Any) -> int:
     if args.arch or args.kind:
         raise LayoutError("--arch is for explain desc, --kind for explain idesc")
     text = sys.stdin.read() if args.text == ["-"] else " ".join(args.text)
-    passed: list[tuple[int, LayoutError]] = []
+    passed: list[tuple[int, str, LayoutError]] = []
     explained = 0
     for number, label, piece in pieces(text):
         try:
             label, report = understood(label, piece)
         except LayoutError as e:
-            passed.append((number, e))
+            passed.append((number, piece, e))
             continue
         report.headline = f"{label}: {report.headline}" if label else report.headline
         print("\n" if explained else "", report, sep="")
         explained += 1
     if not explained:
-        raise passed[0][1] if passed else LayoutError("there is no text to explain")
+        raise passed[0][2] if passed else LayoutError("there is no text to explain")
     if passed:
-        lines = ", ".join(str(number) for number, _ in passed[:10]) + (", ..." if len(passed) > 10 else "")
+        lines = ", ".join(str(number) for number, _, _ in passed[:10]) + (", ..." if len(passed) > 10 else "")
         print(f"\nnot understood, and so not explained: line{'s' if len(passed) > 1 else ''} {lines}")
-        print(f"the first of them: {str(passed[0][1]).splitlines()[0]}")
+        _, piece, error = passed[0]
+        first = piece.strip().splitlines()[0]
+        print(f"the first of them: {first[:60]}{'...' * (len(first) > 60)}: {str(error).splitlines()[0]}")
     return 0
 
 

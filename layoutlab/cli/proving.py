@@ -13,8 +13,6 @@ from layoutlab.handoff.core import Handoff, HandoffFunction
 from layoutlab.handoff.verdict import Verdict
 from layoutlab.theorems import Case, Proof, Theorem, proof_of, prove
 
-ANSWERS = {"sat": "refuted", "unsat": "proved", "unknown": "undecided"}
-
 
 def refuse_together(args: Namespace) -> None:
     """Flags that need another one, or that cannot stand together."""
@@ -99,7 +97,7 @@ def _checked(text: str, misplaced: Mapping[str, bool]) -> tuple[list[str], dict[
         return ["z3: not asked: there are no formulas"], {"by": "z3", "answers": []}, 3
     for (where, expected), one in zip(misplaced.items(), stated(text), strict=True):
         found = answer(one)
-        agrees = None if found.answer == "unknown" else found.differs == expected
+        agrees = None if found.answer in ("unknown", "none") else found.differs == expected
         said = "" if agrees is None else ": agrees" if agrees else ": DISAGREES with the digits"
         lines.append((f"where {where}: " if where else "") + str(found) + said)
         answers.append({"where": where, "answer": found.answer, "at": dict(found.at), "agrees": agrees})

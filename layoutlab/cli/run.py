@@ -89,9 +89,9 @@ def run(args: Any) -> int:
     from layoutlab.kernels.attention_device import Unavailable
     from layoutlab.kernels.attention_run import random_inputs, run_attention
 
-    if args.save:
+    if args.save is not None:
         _check_save(args.save)
-    q, k, v = _loaded(args) if args.load else random_inputs(**_sizes(args), seed=args.seed)
+    q, k, v = _loaded(args) if args.load is not None else random_inputs(**_sizes(args), seed=args.seed)
     config = AttentionConfig(
         head_dim=q.shape[-1],
         dtype=args.dtype,
@@ -114,7 +114,7 @@ def run(args: Any) -> int:
     except Unavailable as e:
         print(f"layoutlab: {e}", file=sys.stderr)
         return 3
-    if args.save:
+    if args.save is not None:
         _save(args.save, outcome)
     unseen = _unseen(outcome, q.shape, args.ctas)
     if args.json:
@@ -197,8 +197,11 @@ def _save(path: str, outcome: Outcome) -> None:
     import numpy as np
 
     more = {} if outcome.config.normalize else {"row_max": outcome.row_max}
-    with open(path, "wb") as file:  # given a name, numpy would add .npz to it
-        np.savez(file, o=outcome.o.astype(np.float32), lse=outcome.lse, **more)
+    try:
+        with open(path, "wb") as file:  # given a name, numpy would add .npz to it
+            np.savez(file, o=outcome.o.astype(np.float32), lse=outcome.lse, **more)
+    except OSError as e:
+        raise LayoutError(f"--save {path} cannot be written: {e.strerror}") from e
 
 
 def _as_json(outcome: Outcome) -> dict[str, Any]:

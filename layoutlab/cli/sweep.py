@@ -82,7 +82,8 @@ def run(args: Namespace) -> int:
         print(table(results))
         slow = sum(r.slow and r.verdict == "proved" for r in results)
         shown = ", ".join(f"{n} {name}" for name, n in counted.items() if n)
-        print(f"{len(results)} combinations in {seconds:.1f} s: {shown}; {slow} proved ones are slow")
+        shown += f"; {slow} of those slow" if slow else ""
+        print(f"{len(results)} combination{'s' * (len(results) != 1)} in {seconds:.1f} s: {shown}")
     if counted["refuted"]:
         return 1
     return 0 if counted["proved"] == len(results) else 3

@@ -20,7 +20,8 @@ the script does with the compiled kernel may fail: that is reported, and what wa
 With --replay, each kernel that the file calls (or else compiles from tensors that have memory) runs in the replay
 machine on the file's own CPU tensors, and the table comes from that run: who wrote each byte that was read, and where
 each operand's elements came from, whatever pointer arithmetic led there. A byte that nobody wrote is refuted, and so
-is a writer that depends on how late started work is done. Keep the problem small: a CPU runs some hundred thousand
+is a writer that depends on how late started work is done. A barrier between threads that is missing is not seen: they
+take their steps together. It needs the extra `replay`. Keep the problem small: a CPU runs some hundred thousand
 instructions a second.
 
 examples:
@@ -92,8 +93,23 @@ def run(args: Namespace) -> int:
             print(f"not recorded: {failure}")
         if ended:
             print(f"note: {ended}")
+        if rows:
+            unseen = "barriers between threads, proxy fences" if trace.replayed else "barriers, proxy fences, waits"
+            print(f"not checked: ordering ({unseen})")
+        else:
+            print(_nothing(args.target, trace))
         print(", ".join(f"{n} {name}" for name, n in found.items()))
     return _status(found, args.allow)
+
+
+def _nothing(target: str, trace: Any) -> str:
+    """Why there is no row."""
+    if trace.layouts and trace.replayed is not None:
+        return "nothing was run: no kernel was called with arrays, or the file ended before"
+    if trace.layouts:
+        return "no handoff was seen: no partition of a buffer in shared or Tensor Memory"
+    how = "" if ".py:" in target or target.endswith(".json") else f", or name what does: {target}:CALLABLE"
+    return f"nothing was traced: {target} compiled no CuTe DSL kernel; call what compiles one{how}"
 
 
 def _status(found: Any, allow: str | None) -> int:
@@ -122,6 +138,7 @@ def _obtained(args: Namespace) -> tuple[Any, str]:
         out = Path(folder) / "trace.json"
         command = [
             sys.executable,
+            "-P",  # the caller's folder may have a file named like a module of Python's own
             "-m",
             "layoutlab.tracing.run",
             args.target,

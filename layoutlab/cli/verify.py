@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace, _SubParsersAction
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter, _SubParsersAction
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -41,17 +41,29 @@ Tracer = Callable[[Verdict], Trace]
 TRACERS: dict[str, Tracer] = {"sP": _trace_of_sp}
 """Who traces a handoff's real kernel, by the handoff's name; asked after the model's verdict is printed."""
 
+_EPILOG = """examples:
+  layoutlab verify                                      the named handoffs and their settings
+  layoutlab verify sP --set write_swizzle=none          a planted mistake
+  layoutlab verify --template sP > mine.py; layoutlab verify mine.py
+  layoutlab verify sP --formula                         both sides as formulas; with --latex for a paper
+  layoutlab verify sP --for-all --set kv=128*           a theorem, of kv the multiples of 128
+  layoutlab verify sP --for-all --check z3              which z3 is asked too
+
+A setting that is a multiple, as `layoutlab verify` lists them, is a symbol for --for-all unless --set gives it a
+number. In a file of your own it is declared so: `kv: Annotated[int, layoutlab.MultipleOf(64)] = 128`.
+
+exit status: 0 proved, 1 refuted, 2 usage error, 3 undecided or unsupported"""
+
 
 def add(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     """Adds the command."""
     parser = subparsers.add_parser(
         "verify",
         help="prove that each element lands where it is read, or name the first that does not",
-        description="Proves the claims about a handoff: covered, placed, exclusive, inside, legal. "
+        description="Proves the claims about a handoff: covered, placed, exclusive, inside, legal.\n"
         "Alone, lists the names and their settings.",
-        epilog="Exit status: 0 proved, 1 refuted, 2 usage error, 3 undecided or unsupported. A setting that is a "
-        "multiple, as `layoutlab verify` lists them, is a symbol for --for-all unless --set gives it a number; "
-        "--set kv=128* narrows it to the multiples of 128.",
+        epilog=_EPILOG,
+        formatter_class=RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "target", nargs="?", metavar="NAME|FILE.py[:NAME]", help="a named handoff, or a file of your own"

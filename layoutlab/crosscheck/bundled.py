@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import json
 import zipfile
+import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -24,10 +25,11 @@ from layoutlab.crosscheck.sp90_model import Account, Variant
 from layoutlab.crosscheck.sp_model import Variant100
 from layoutlab.crosscheck.tags import FOREIGN, RADIX, UNWRITTEN, numbers, numeric
 from layoutlab.device.replayed import Results, replay_bundle
-from layoutlab.device.runner import RESULTS, description
+from layoutlab.device.runner import RESULTS, cubin_digest, description
 from layoutlab.errors import LayoutError
 from layoutlab.handoff import Handoff, Location, Tile, verify
 from layoutlab.handoff.verdict import Witness
+from layoutlab.ptx.parse import PtxError
 
 Array = NDArray[Any]
 
@@ -49,8 +51,10 @@ class Bundle:
     def launch(self) -> dict[str, Any]:
         """launch.json."""
         found = description(self.folder)
-        if found["made"].get("handoff") not in MODELS:
+        if found["made"].get("handoff") not in list(MODELS):
             raise LayoutError(f"{self.folder} is no bundle of {' or '.join(MODELS)}: there is no model to judge it by")
+        if not any("digit" in case for case in found["cases"]):
+            raise LayoutError(f"{self.folder} has no tagged cases, and others do not show where an element lies")
         return found
 
     @cached_property
@@ -92,9 +96,7 @@ class Bundle:
         for case in tagged:
             out = results[case["name"]]
             image = np.frombuffer(out["image"], numeric(dtype)).astype(np.float64)
-            known = images.setdefault(case["digit"], image)
-            if not np.array_equal(known, image, equal_nan=True):
-                raise LayoutError(f"case {case['name']}: the image is another than with the same S before")
+            images.setdefault(case["digit"], image)  # `judge` holds each case's own against the model
             columns = seen.setdefault(case["digit"], np.full(self.tile.shape, np.nan))
             first, width = case["first"], self.launch["tensors"]["O"]["shape"][1]
             width = min(width, self.tile.shape[1])
@@ -133,12 +135,14 @@ def read_results(path: Path) -> tuple[Results, dict[str, Any]]:
     try:
         with zipfile.ZipFile(path) as archive:
             run: dict[str, Any] = json.loads(archive.read("run.json"))
+            if not isinstance(run, dict) or not run.keys() >= {"device", "cubin_sha256"}:
+                raise ValueError("run.json does not say which device ran which cubin")
             results: Results = {}
             for name in archive.namelist():
                 case, _, file = name.partition("/")
                 if file:
                     results.setdefault(case, {})[file.removesuffix(".bin")] = archive.read(name)
-    except (OSError, KeyError, ValueError, zipfile.BadZipFile) as e:
+    except (OSError, KeyError, ValueError, RuntimeError, zlib.error, zipfile.BadZipFile) as e:
         raise LayoutError(f"there are no results in {path} ({e}): run the bundle's run.py on a device first") from e
     return results, run
 
@@ -168,14 +172,52 @@ class Judgement:
 def check_bundle(folder: Path, results: Path | None = None, *, replay: bool = True) -> Judgement:
     """Judges the results of a bundle (`results.zip` in it) by the model and, unless told not to, by a replay.
 
-    Raises LayoutError where it cannot judge: no results, some of them missing, no model.
+    Raises LayoutError where it cannot judge: no results, some of them missing or cut, no model, a bundle with a file
+    missing, PTX that does not run, a launch.json that was changed to what describes no launch.
     """
     bundle = Bundle(folder)
     found, run = read_results(results or folder / RESULTS)
-    lost = {case["name"] for case in bundle.launch["cases"]} - found.keys()
-    if lost:
+    try:
+        _check_complete(bundle, found)
+        other = run["cubin_sha256"] != cubin_digest(folder, bundle.launch)
+        judgement = judge(bundle, found, f"{run['device']}", replay_bundle(folder) if replay else None)
+    except LayoutError:
+        raise
+    except OSError as e:
+        raise LayoutError(f"{e.filename} cannot be read ({e.strerror}): the bundle is not whole") from e
+    except PtxError as stop:
+        raise LayoutError(f"the replay of {bundle.launch['ptx']} stops: {stop}") from stop
+    except (KeyError, TypeError, IndexError, ValueError) as e:  # launch.json may say anything inside of its parts
+        raise LayoutError(
+            f"{folder}/launch.json describes no launch of {bundle.launch['made']['handoff']} "
+            f"({type(e).__name__}: {e}): make the bundle again"
+        ) from e
+    if other:
+        said = f"the results are of another cubin than {folder}/{bundle.launch['cubin']}: run this bundle's run.py"
+        return replace(judgement, same=False, lines=(said, *judgement.lines))
+    return judgement
+
+
+def _check_complete(bundle: Bundle, found: Results) -> None:
+    """Refuses results that are not of all cases, or not of all bytes, and inputs that are not of the variant's size."""
+    tensors = bundle.launch["tensors"]
+    whole = handoff_of(bundle.settings, bundle.launch["made"]["handoff"]).tile.size  # refuses unknown settings
+    if int(np.prod(tensors["S"]["shape"])) != whole or tensors["image"]["bytes"] != bundle.variant.image_bytes:
+        raise LayoutError(
+            f"{bundle.folder}/launch.json has tensors of another size than its settings say: make the bundle again"
+        )
+    cases = {case["name"] for case in bundle.launch["cases"]}
+    if lost := cases - found.keys():
         raise LayoutError(f"the results lack the cases {', '.join(sorted(lost))}")
-    return judge(bundle, found, f"{run['device']}", replay_bundle(folder) if replay else None)
+    for case in sorted(cases):
+        for name, tensor in tensors.items():
+            if tensor["role"] != "out":
+                continue
+            if name not in found[case]:
+                raise LayoutError(f"the results lack {name} of the case {case}")
+            size = len(found[case][name])
+            if size != tensor["bytes"]:
+                raise LayoutError(f"{name} of the case {case} has {size} bytes in the results, not {tensor['bytes']}")
 
 
 def judge(bundle: Bundle, found: Results, who: str, replayed: Results | None) -> Judgement:

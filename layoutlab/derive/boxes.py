@@ -71,6 +71,17 @@ def boxes_over(storage: Smem, contiguous: str | None = None) -> Box:
     return Box(box, mode, _starts(tile, places, box))
 
 
+def refuse_gaps(found: Box, tile: Tile) -> None:
+    """Refuses boxes that CuTe DSL does not make of the buffer's layout: it takes what lies together for a box."""
+    inner, extent = next(iter(found.box.items()))
+    width = pattern_of(found.swizzle).width
+    if found.swizzle and extent * tile.bits < 8 * width and tile.size != extent:
+        raise LayoutError(
+            f"rows of {extent} {inner} are {extent * tile.bits // 8} bytes, {width} apart under a swizzle of {width} "
+            f"bytes: TMA has such a box, but make_tiled_tma_atom makes one of each row"
+        )
+
+
 def _contiguous(tile: Tile, places: Strided) -> tuple[str, int]:
     """The axis whose elements lie side by side, and how many do."""
     for axis in tile.extents:

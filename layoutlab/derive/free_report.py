@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from layoutlab.derive.code import HEAD
+from layoutlab.derive.code import HEAD, identifier
 from layoutlab.derive.core import Derived, derive
 from layoutlab.derive.free import Freed
 from layoutlab.derive.pieces import Piece
@@ -31,8 +31,12 @@ def report(found: Freed) -> str:
     lines += [*_blocked(found), "#", *remark("Proved for each handoff: covered, placed, exclusive, inside, legal."), ""]
     pieces = _pieces(found)
     lines += [*HEAD, *dict.fromkeys(line for piece in pieces for line in piece.imports)]
-    for code in dict.fromkeys(piece.code.rstrip("\n") for piece in pieces):
-        lines += ["", "", code]
+    users = dict[str, list[str]]()
+    for piece in pieces:
+        users.setdefault(piece.code.rstrip("\n"), []).append(piece.handoff.name)
+    for code, names in users.items():
+        of = remark(f"Of {' and '.join(dict.fromkeys(names))}:") if len(found.asked) > 1 else []
+        lines += ["", "", *of, code]
     return "\n".join(lines)
 
 
@@ -60,8 +64,11 @@ def _pieces(found: Freed) -> list[Piece]:
         for piece in forms:
             code = piece.code
             for name in re.findall(r"^def (\w+)", code, re.MULTILINE):
-                if taken.setdefault(name, code) != code:
-                    code = re.sub(rf"\b{name}\b", f"{name}_for_{derived.handoff.name}", code)
+                other, number = name, 1
+                while taken.setdefault(other, piece.code) != piece.code:
+                    other = f"{name}_for_{identifier(derived.handoff.name)}" + (f"_{number}" if number > 1 else "")
+                    number += 1
+                code = re.sub(rf"\b{name}\b", other, code)
             pieces.append(Piece(piece.form, piece.doc, code, piece.handoff, piece.facts, piece.imports))
     return pieces
 

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from layoutlab.derive.boxes import Box
+from layoutlab.algebra import composition
+from layoutlab.derive.boxes import Box, refuse_gaps
 from layoutlab.derive.code import function, identifier, layout_code, tuple_code
 from layoutlab.derive.tensor_memory import TmemStore
 from layoutlab.derive.threads import Matrices, Needed, Vector
@@ -18,11 +19,14 @@ from layoutlab.errors import LayoutError
 from layoutlab.handoff.core import Handoff
 from layoutlab.handoff.storage import Smem
 from layoutlab.handoff.strided import modes_layout
-from layoutlab.layout import Layout
+from layoutlab.handoff.writer import Owner
+from layoutlab.layout import Layout, make_identity_layout
 from layoutlab.swizzle import ComposedLayout
 
 TYPES = {8: "f8E4M3FN", 16: "bf16", 32: "f32", 64: "f64"}
 """A type of each width, by which the model of tiled copies is asked."""
+COLUMN_0 = "tmem points to column 0, as a pointer to 32-bit words;"
+"""What the functions of Tensor Memory take."""
 WALKED_THREADS = (0, 1, 2, 3, 4, 5, 8, 16, 31, 32, 33, 64, 96, 127, 128, 255)
 
 
@@ -40,6 +44,7 @@ class Piece:
 
 
 CPASYNC, TCGEN05 = "from cutlass.cute.nvgpu import cpasync", "from cutlass.cute.nvgpu import tcgen05"
+LDMATRIX = "from cutlass.cute.nvgpu.warp import LdMatrix8x8x16bOp"
 STMATRIX = "from cutlass.cute.nvgpu.warp import StMatrix8x8x16bOp"
 
 
@@ -54,6 +59,7 @@ def copy_piece(need: Needed, vector: Vector, h: Handoff) -> Piece:
         f"A tiled copy, make_cotiled_copy over the layout without its swizzle: {count} stores of {vector.bits} bits a",
         f"thread, {_each(vector.counts)} each for a warp ({free}), {vector.wavefronts} in all.",
         *_order_words(vector.order),
+        *_argument_words(need.owner, need.storage),
     ]
     body = [
         *buffer_lines(need.storage, f"r{name}"),
@@ -82,17 +88,27 @@ def coordinate_piece(need: Needed, h: Handoff) -> Piece:
     doc = [
         "By coordinates: each value is assigned at the coordinate of the tile that its thread holds.",
         f"owner goes (T,V) -> {_flat_words(need)}.",
+        *_argument_words(need.owner, need.storage),
     ]
     body = [
         *buffer_lines(need.storage, f"r{name}"),
         f"owner = {layout_code(need.flat)}",
-        f"tCc{name} = cute.composition(cute.make_identity_tensor({tuple_code(tile.shape)}), owner)",
-        f"for v in cutlass.range_constexpr({values}):",
-        f"    s{name}[tCc{name}[tidx, v]] = r{name}[v]",
+        *_assigned(need, name),
     ]
     facts = {"owner": str(need.flat), "layout": str(need.storage.layout), "bits": need.bits, "stores": values}
     code = function(f"store_{name}_by_coordinate", arguments(name), doc, body)
     return Piece("coordinate", tuple(doc), code, h, facts)
+
+
+def _assigned(need: Needed, name: str) -> list[str]:
+    """The loop, over coordinates where those of threads and values are a layout, else over the tile's flat ones."""
+    shape, loop = need.owner.tile.shape, f"for v in cutlass.range_constexpr({need.owner.places.axes['v']}):"
+    try:
+        composition(make_identity_layout(shape), need.flat)
+    except LayoutError:
+        return [loop, f"    s{name}[owner((tidx, v))] = r{name}[v]  # a flat coordinate"]
+    coordinates = f"cute.composition(cute.make_identity_tensor({tuple_code(shape)}), owner)"
+    return [f"tCc{name} = {coordinates}", loop, f"    s{name}[tCc{name}[tidx, v]] = r{name}[v]"]
 
 
 def stmatrix_piece(need: Needed, found: Matrices, h: Handoff) -> Piece:
@@ -107,6 +123,7 @@ def stmatrix_piece(need: Needed, found: Matrices, h: Handoff) -> Piece:
         f"{found.name} (SM90 and on): {len(found.counts)} of them in all warps, {_each(found.counts)} each, "
         f"{found.wavefronts} wavefronts in all.",
         *_order_words(found.order),
+        *_argument_words(need.owner, need.storage),
     ]
     body = [
         *buffer_lines(need.storage, f"r{name}"),
@@ -136,6 +153,7 @@ def tmem_piece(found: Sequence[TmemStore], h: Handoff) -> Piece:
         f"{atom}, {store.instructions} of them a warp, to columns {column} to {column + columns - 1}.",
         *([f"These do as well: {others}."] if others else []),
         *_order_words(store.order),
+        *_argument_words(h.writer.owner),
     ]
     lanes = "(16, 4)" if rows == 64 else str(rows)
     step = "(65536, 2097152)" if rows == 64 else "65536"
@@ -173,7 +191,7 @@ def tmem_piece(found: Sequence[TmemStore], h: Handoff) -> Piece:
         "others": [str(s.atom) for s in found[1:]],
     }
     arguments = f"r{name}: cute.Tensor, tmem: cute.Pointer, tidx: cutlass.Int32"
-    doc_ = [*doc, "tmem points to column 0, as a pointer to 32-bit words; rows are lanes of the threads' own warps."]
+    doc_ = [*doc, f"{COLUMN_0} rows are lanes of the threads' own warps."]
     code = function(f"store_{name}_to_tmem", arguments, doc_, body)
     return Piece("tmem_copy", tuple(doc), code, h, facts, (TCGEN05,))
 
@@ -185,7 +203,10 @@ def _op(shape: str) -> str:
 def mma_piece(h: Handoff) -> Piece:
     """The tensor core's accumulator: its first column is all that there is to choose."""
     name, column = identifier(h.tile.name), h.writer.storage.cells.start // 32
-    doc = (f"The MMA's accumulator D begins at column {column} of Tensor Memory, where the reader takes it from.",)
+    doc = (
+        f"The MMA's accumulator D begins at column {column} of Tensor Memory, where the reader takes it from.",
+        f"{COLUMN_0} accumulator is the MMA's fragment C.",
+    )
     body = ["return cute.make_tensor(tmem + " + f"{column}, accumulator.layout)"]
     code = function(f"t{name}_of", "tmem: cute.Pointer, accumulator: cute.Tensor", doc, body)
     return Piece("mma", doc, code, h, {"column": column})
@@ -194,6 +215,7 @@ def mma_piece(h: Handoff) -> Piece:
 def tma_piece(storage: Smem, found: Box, h: Handoff) -> Piece:
     """The layout by which `make_tiled_tma_atom` makes these boxes, and the copy that fills the buffer."""
     tile = h.tile
+    refuse_gaps(found, tile)
     name, data = identifier(tile.name), plain_layout(storage)
     swizzle = storage.layout.inner if isinstance(storage.layout, ComposedLayout) else None
     composed = f"cute.make_composed_layout({swizzle_code(swizzle)}, 0, {layout_code(data)})"
@@ -303,6 +325,13 @@ def _order_words(order: Layout | None) -> list[str]:
     if order is None:
         return []
     return [f"Values are taken in the order {order}, place -> value as held: registers change names, nothing moves."]
+
+
+def _argument_words(owner: Owner, storage: Smem | None = None) -> list[str]:
+    """What the caller passes for `start` and `tidx`, where that is not the buffer at 0 and the block's own number."""
+    first, base = owner.first_thread, storage.base_bytes if storage else 0
+    thread = [f"tidx is the thread's number in the block less {first}, the first that holds the tile."] if first else []
+    return thread + ([f"start points to byte {base} of shared memory, a swizzle is of such addresses."] if base else [])
 
 
 def _flat_words(need: Needed) -> str:

@@ -14,10 +14,21 @@ from collections.abc import Callable
 
 from layoutlab.atoms.descriptors import Arch, Major, SmemDescriptor, SwizzleMode
 from layoutlab.atoms.operand import k_per_instruction
-from layoutlab.derive.boxes import boxes_over
+from layoutlab.derive.boxes import boxes_over, refuse_gaps
 from layoutlab.derive.code import function, identifier, layout_code, tuple_code
 from layoutlab.derive.core import Forms, Unsupported
-from layoutlab.derive.pieces import CPASYNC, Piece, buffer_lines, plain_layout, swizzle_code
+from layoutlab.derive.pieces import (
+    COLUMN_0,
+    CPASYNC,
+    LDMATRIX,
+    Piece,
+    arguments,
+    buffer_lines,
+    check_copy,
+    plain_layout,
+    swizzle_code,
+)
+from layoutlab.derive.threads import needed
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.boxes import tma_store
 from layoutlab.handoff.buffer import storage_of
@@ -179,6 +190,7 @@ def buffer_of(h: Handoff) -> Smem:
 def _boxes(h: Handoff) -> Piece:
     storage, name = buffer_of(h), identifier(h.tile.name)
     found = boxes_over(storage, next(iter(h.reader.given["box"])))
+    refuse_gaps(found, h.tile)
     tensor = h.reader.given.get("tensor")
     reader = tma_store(storage, box=found.box, swizzle=found.swizzle, starts_bytes=found.starts_bytes, tensor=tensor)
     data = plain_layout(storage)
@@ -188,7 +200,7 @@ def _boxes(h: Handoff) -> Piece:
         f"TMA store: {len(found.starts_bytes)} boxes of {sizes}, swizzle {found.swizzle} B, from bytes "
         f"{', '.join(map(str, found.starts_bytes))}.",
     )
-    code = function(
+    make = function(
         f"make_store_of_{name}",
         f"m{name}: cute.Tensor",
         doc,
@@ -198,23 +210,49 @@ def _boxes(h: Handoff) -> Piece:
             f"return cpasync.make_tiled_tma_atom(op, m{name}, s{name}_layout, {tuple_code(h.tile.shape)})",
         ],
     )
+    send = function(
+        f"send_{name}",
+        f"store: cute.CopyAtom, tma_m{name}: cute.Tensor, start: cute.Pointer, element_type: cutlass.Constexpr",
+        ("By one warp, behind a fence of the async proxy and a barrier; its bulk group ends before the next use.",),
+        [
+            f"s{name}_layout = {layout_code(data)}",
+            f"pointer = cute.recast_ptr(start, {swizzle_code(swizzle)}, element_type)",
+            f"s{name} = cute.make_tensor(pointer, s{name}_layout)",
+            f"g{name} = cute.zipped_divide(tma_m{name}, {tuple_code(h.tile.shape)})[None, 0]",
+            f"part = cute.group_modes(s{name}, 0, {len(h.tile.extents)})",
+            f"t{name}s{name}, t{name}g{name} = cpasync.tma_partition(store, 0, cute.make_layout(1), part, g{name})",
+            f"cute.copy(store, t{name}s{name}, t{name}g{name})",
+            "cute.arch.cp_async_bulk_commit_group()",
+        ],
+    )
     facts = {"box": dict(found.box), "swizzle": found.swizzle, "starts_bytes": list(found.starts_bytes)}
-    return Piece("tma_store", doc, code, with_reader(h, reader), facts, (CPASYNC,))
+    return Piece("tma_store", doc, f"{make}\n\n{send}", with_reader(h, reader), facts, (CPASYNC,))
 
 
 def _rows(h: Handoff, trans: bool) -> Piece:
     storage, name = buffer_of(h), identifier(h.tile.name)
     reader = h.reader.again(storage=storage, trans=trans)
     turned = ".trans" if trans else ""
-    count = h.reader.given["count"]
+    count, new = h.reader.given["count"], with_reader(h, reader)
+    need = needed(reader.given["fragment"], reader)
+    data, offsets = plain_layout(storage), need.offsets()
+    check_copy(need, offsets, data, f"ldmatrix.x{count}{turned}", 0)
     doc = (
-        f"ldmatrix.x{count}{turned}: lanes point at rows {reader.given['rows']} of s{name} = {storage.layout}.",
-        f"The atom is LdMatrix8x8x16bOp({trans}, {count}).",
+        f"ldmatrix.x{count}{turned}: lanes point at rows {reader.given['rows']} of s{name} = {storage.layout};",
+        f"a thread's registers are the fragment {need.owner}.",
     )
-    body = [*buffer_lines(storage, "like"), f"return s{name}"]
-    code = function(f"s{name}_of", "start: cute.Pointer, like: cute.Tensor", doc, body)
+    body = [
+        *buffer_lines(storage, f"r{name}"),
+        f"atom_layout_tv = {layout_code(offsets)}",
+        f"atom = cute.make_copy_atom(LdMatrix8x8x16bOp({trans}, {count}), r{name}.element_type)",
+        f"tiled_load = cute.make_cotiled_copy(atom, atom_layout_tv, s{name}_layout)",
+        f"tRS_s{name} = tiled_load.get_slice(tidx).partition_S(s{name})",
+        f"tRS_r{name} = cute.make_tensor(r{name}.iterator, cute.make_layout(tRS_s{name}.shape))",
+        f"cute.copy(tiled_load, tRS_s{name}, tRS_r{name})",
+    ]
+    code = function(f"load_{name}_by_ldmatrix", arguments(name), doc, body)
     facts = {"trans": trans, "count": count, "layout": str(storage.layout), "rows": str(reader.given["rows"])}
-    return Piece("ldmatrix", doc, code, with_reader(h, reader), facts)
+    return Piece("ldmatrix", doc, code, new, facts, (LDMATRIX,))
 
 
 def _column(h: Handoff) -> Piece:
@@ -227,7 +265,11 @@ def _column(h: Handoff) -> Piece:
     else:
         raise LayoutError(f"{h.reader.text}: a load takes its registers from where its own instruction has them")
     units = column * 32 // h.tile.bits
-    doc = (f"{what} from column {column} on: {units} elements of {h.tile.bits} bits from column 0.",)
-    body = [f"return cute.make_tensor(tmem + {units}, fragment.layout)"]
+    doc = (
+        f"{what} from column {column} on: {units} elements of {h.tile.bits} bits from column 0.",
+        f"{COLUMN_0} fragment is the MMA's, anywhere.",
+    )
+    pointer = f"cute.recast_ptr(tmem + {column}, dtype=fragment.element_type)"
+    body = [f"return cute.make_tensor({pointer}, fragment.layout)"]
     code = function(f"t{name}_of", "tmem: cute.Pointer, fragment: cute.Tensor", doc, body)
     return Piece("column", doc, code, with_reader(h, reader), {"column": column, "elements": units})

@@ -45,7 +45,7 @@ def report(found: Derived) -> str:
     if found.refusals and (found.side == "writer" or not found.pieces):
         lines += ["", ""] if found.pieces else ["#"]
         for form, why in found.refusals.items():
-            lines += remark(f"Not {NAMES.get(form, form)}: {why}." if form else f"There is none: {why}.")
+            lines += remark(f"Not {NAMES.get(form, form)}: {why}." if form else f"None is derived: {why}.")
     if not found.pieces:
         lines += ["#", *remark(_none(found))]
     return "\n".join(lines)
@@ -59,7 +59,7 @@ def _proved(found: Derived) -> str:
 def _none(found: Derived) -> str:
     if found.verdict == "unsupported":
         return f"unsupported: no {found.side} is derived for this handoff"
-    return f"none: no {found.side} of this kind makes this handoff right"
+    return f"none: no {found.side} of the forms that are derived makes this handoff right"
 
 
 def remark(text: str, indent: str = "") -> list[str]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -44,7 +45,6 @@ class Needed:
     owner: Owner
     reader: Reader
     storage: Smem
-    tv: Strided
     flat: Layout
     """(T,V) -> flat coordinate of the tile."""
 
@@ -52,6 +52,24 @@ class Needed:
     def bits(self) -> int:
         """Of an element."""
         return self.owner.tile.bits
+
+    @cached_property
+    def tv(self) -> Strided:
+        """(T,V) -> bit of memory before the swizzle, as steps; raises LayoutError where it has none.
+
+        A store by coordinates does without.
+        """
+        bits = self.bits
+        before = self.storage.element.scaled(bits, "bit", self.storage.offset * bits)
+        return strided_form(before.after(self.owner.places))
+
+    @property
+    def strided(self) -> bool:
+        """Whether the places of threads and values are steps."""
+        try:
+            return bool(self.tv.modes)
+        except LayoutError:
+            return False
 
     def offsets(self, order: Layout | None = None) -> Layout:
         """(T,V) -> element offset from the buffer's start, the values in another order where one is given."""
@@ -78,7 +96,7 @@ class Needed:
 
 
 def needed(owner: Owner, reader: Reader) -> Needed:
-    """Reader after owner, taken apart; raises LayoutError with the reason where no buffer and no layout are that."""
+    """Reader after owner; raises LayoutError with the reason where no buffer or no layout is that."""
     storage = storage_of(reader)
     for axis, extent in owner.tile.extents.items():
         low, high = _bounds(owner.places, axis)
@@ -87,9 +105,7 @@ def needed(owner: Owner, reader: Reader) -> Needed:
                 f"the threads hold {axis}={low} to {high}, and {owner.tile} ends at {axis}={extent - 1}: an owner "
                 f"of the tile alone is needed"
             )
-    before = storage.element.scaled(owner.tile.bits, "bit", storage.offset * owner.tile.bits)
-    tv = strided_form(before.after(owner.places))
-    return Needed(owner, reader, storage, tv, _flat(owner))
+    return Needed(owner, reader, storage, _flat(owner))
 
 
 def _bounds(places: Places, axis: str) -> tuple[int, int]:
@@ -148,12 +164,13 @@ class Vector:
 
 def vectors(need: Needed) -> list[Vector]:
     """The store of each width that is possible, the widest first."""
-    found = list[Vector]()
-    for bits in (128, 64, 32, 16, 8):
-        if bits < need.bits or (made := _vector(need, bits)) is None:
-            continue
-        found.append(made)
-    return found
+    threads = need.owner.places.axes["t"]
+    if threads < LANES:
+        raise LayoutError(f"stores are a warp's, and {threads} threads are less than its {LANES}")
+    widths = [bits for bits in (128, 64, 32, 16, 8) if bits >= need.bits]
+    if not need.strided:
+        widths = [bits for bits in widths if bits == need.bits]  # neighbours in memory are not looked for
+    return [made for bits in widths if (made := _vector(need, bits)) is not None]
 
 
 def best(found: Sequence[Vector]) -> Vector:
@@ -164,7 +181,7 @@ def best(found: Sequence[Vector]) -> Vector:
 
 
 def _vector(need: Needed, bits: int) -> Vector | None:
-    order = neighbours_first(need, bits // need.bits)
+    order = bits == need.bits or neighbours_first(need, bits // need.bits)
     if order is False:
         return None
     kept = order if isinstance(order, Layout) else None

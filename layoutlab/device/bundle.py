@@ -18,6 +18,9 @@ from layoutlab.cutedsl.capture import Launch, capture, ptx_of
 from layoutlab.device import runner
 from layoutlab.errors import LayoutError
 
+OWN = ("launch.json", "kernel.cubin", "kernel.ptx", "inputs", "run.py", runner.RESULTS)
+"""What a bundle's folder holds, its results among it: what a new bundle there takes the place of."""
+
 WORD = 8
 MAP_BYTES = 64  # of a tensor map's 128 that mean something (layoutlab.ptx.tma)
 # Two sets of addresses, no difference of which is that of another pair; both fit a tensor map's 57 bits.
@@ -178,6 +181,21 @@ def _scalar(call: Call, first: Launch, addresses: Mapping[str, int], name: str, 
     return {"name": name, "parameter": number, "at": 0, "bytes": len(a), "value": value}
 
 
+def _clear(folder: Path) -> None:
+    """Removes the bundle that a folder holds; refuses, before anything is removed, what is no bundle's."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise LayoutError(f"{folder} is a file: name a folder")
+    if strange := sorted(path.name for path in folder.iterdir() if path.name not in OWN):
+        raise LayoutError(f"{folder} holds something else than a bundle ({strange[0]}): name another folder")
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
 def make_bundle(
     call: Call,
     folder: Path,
@@ -192,15 +210,13 @@ def make_bundle(
 
     `inputs` are files by name; a case names one for each tensor that the kernel reads: {"name": "random", "inputs":
     {"S": "inputs/S.bin"}}. `timing` is {"scalar", "values", "repeat"}; `made` says what this is, for whoever judges the
-    results. Raises LayoutError for a folder that exists and is no bundle, and for what `described_launch` refuses.
+    results. Raises LayoutError for a folder that exists and holds anything that is no bundle's, and for what
+    `described_launch` refuses.
     """
     cubin = cubin_of(call.compiled)
     launch = described_launch(call)
-    if folder.exists():
-        if any(folder.iterdir()) and not (folder / "launch.json").is_file():
-            raise LayoutError(f"{folder} holds something else than a bundle: name another folder")
-        shutil.rmtree(folder)
-    folder.mkdir(parents=True)
+    _clear(folder)
+    folder.mkdir(parents=True, exist_ok=True)
     files = {**inputs, "kernel.cubin": cubin, "kernel.ptx": ptx_of(call.compiled).encode()}
     for name, data in files.items():
         (folder / name).parent.mkdir(exist_ok=True)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import hashlib
 import io
 import json
 import sys
@@ -32,6 +33,14 @@ except ImportError:  # beside a bundle, on a machine without layoutlab
 
 
 SCHEMA = 1
+PARTS: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("cubin", "ptx", "kernel"), (str,)),
+    **dict.fromkeys(("capability", "grid", "block", "cluster", "parameters", "addresses", "scalars", "cases"), (list,)),
+    **dict.fromkeys(("attributes", "tensors", "made"), (dict,)),
+    "shared_bytes": (int,),
+    "timing": (dict, type(None)),
+}
+"""What launch.json holds beside its schema, and as what."""
 RESULTS = "results.zip"
 PARAMETER_ALIGNMENT = 64  # of a tensor map
 COOPERATIVE, CLUSTER, SERIALIZATION = 2, 4, 6  # CUlaunchAttributeID
@@ -181,13 +190,17 @@ def _aligned(data: bytes) -> tuple[Any, int]:
 
 
 def description(folder: Path) -> dict[str, Any]:
-    """A bundle's launch.json; refused where there is none, or of another schema."""
+    """A bundle's launch.json; refused where there is none, or of another schema, or where a part is missing."""
     try:
         found: dict[str, Any] = json.loads((folder / "launch.json").read_text())
     except (OSError, ValueError) as e:
         raise Refusal(f"{folder} is no launch bundle: launch.json cannot be read ({e})") from e
+    if not isinstance(found, dict):
+        raise Refusal(f"{folder}/launch.json holds a {type(found).__name__}, and describes no launch")
     if found.get("schema") != SCHEMA:
         raise Refusal(f"{folder}/launch.json has schema {found.get('schema')}, this script reads {SCHEMA}")
+    if wrong := [part for part, kinds in PARTS.items() if not isinstance(found.get(part, NotImplemented), kinds)]:
+        raise Refusal(f"{folder}/launch.json lacks {', '.join(wrong)}, or has what is none: make the bundle again")
     return found
 
 
@@ -210,6 +223,11 @@ def relocated(launch: dict[str, Any], addresses: dict[str, int], scalars: dict[s
             value = scalars[scalar["name"]].to_bytes(scalar["bytes"], "little")
             params[scalar["parameter"]][scalar["at"] : end] = value
     return [bytes(p) for p in params]
+
+
+def cubin_digest(folder: Path, launch: dict[str, Any]) -> str:
+    """The SHA-256 of a bundle's cubin: results say of which they are."""
+    return hashlib.sha256((folder / launch["cubin"]).read_bytes()).hexdigest()
 
 
 class Loaded:
@@ -280,6 +298,7 @@ def run_bundle(device: Device, folder: Path, out: Path) -> dict[str, Any]:
             results |= {f"{case['name']}/{name}.bin": data for name, data in loaded.outputs().items()}
         stamp = {"schema": SCHEMA, "bundle": folder.name, "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
         run = {**stamp, **device.described(), "command": " ".join(sys.argv[:1]), "times": loaded.times()}
+        run["cubin_sha256"] = cubin_digest(folder, loaded.launch)
     finally:
         loaded.close()
     write_results(out, results, run)
@@ -324,17 +343,26 @@ def main(argv: list[str] | None = None, driver: Any = None) -> int:
         if args.out:
             args.out.mkdir(parents=True, exist_ok=True)
         for folder in folders:
-            if args.only:
-                launch_only(device, folder, args.only)
-                continue
             out = args.out / f"{folder.name}.zip" if args.out else folder / RESULTS
-            run_bundle(device, folder, out)
+            try:
+                if args.only:
+                    launch_only(device, folder, args.only)
+                    continue
+                run_bundle(device, folder, out)
+            except Refusal:
+                raise
+            except (KeyError, IndexError, TypeError, ValueError) as e:  # launch.json may say anything in its parts
+                wrong = f"{type(e).__name__}: {e}"
+                raise Refusal(f"{folder}/launch.json describes no launch ({wrong}): make the bundle again") from e
             print(f"{folder.name}: ran on {device.described()['device']}, results in {out}", flush=True)
     except Unavailable as e:
         print(f"not run: {e}", file=sys.stderr)
         return NO_DEVICE
     except Refusal as e:
         print(f"failed: {e}", file=sys.stderr)
+        return FAILED
+    except OSError as e:
+        print(f"failed: {e.filename}: {e.strerror}", file=sys.stderr)
         return FAILED
     return 0
 

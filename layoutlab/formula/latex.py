@@ -62,5 +62,6 @@ def _inside(node: ast.expr, rank: int) -> str:
 def _name(name: str) -> str:
     head, _, tail = name.partition("_")
     shown = head if len(head) == 1 else rf"\mathrm{{{head}}}"
+    tail = tail.replace("_", r"\_")  # one subscript at most
     below = tail if len(tail) == 1 else rf"\mathrm{{{tail}}}"
     return f"{shown}_{{{below}}}" if tail else shown

@@ -37,6 +37,9 @@ PYTHON: Operators = {
 }
 """What each sign means for numbers and for numpy arrays."""
 
+PLACES = re.compile(r"(write|read|location)(_\w+)?|swizzle(_[wr])?")
+"""Names of formulas of places, and of what they are made of: every other one is a coordinate's."""
+
 _LINE = re.compile(r"^\s*([A-Za-z_]\w*)\(([\w, ]*)\)\s*=\s*(.*?)\s*(?:#.*)?$")
 
 

@@ -34,6 +34,7 @@ class Guard:
         `invariants` names those to hold (injective; of a handoff also covered, placed, inside, legal); by default
         those that held when the golden was recorded, and for a new handoff all but legal.
         """
+        __tracebackhide__ = True  # pytest ends the traceback at the test's own line
         subject = subject_of(what)
         path = path_of(self.folder, name)
         self.used.append(path.name)
@@ -62,6 +63,7 @@ class Guard:
             self.remarks.append(f"{label}: the same function in another notation: was {old}, is {new}")
 
     def _new(self, name: str, subject: Subject, path: Path, broken: Mapping[str, str]) -> None:
+        __tracebackhide__ = True
         if broken:
             faults = "".join(f"\n  {rule} does not hold: {fault}" for rule, fault in broken.items())
             raise Refuted(f"{name} makes no golden:{faults}")

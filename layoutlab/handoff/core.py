@@ -15,7 +15,7 @@ from layoutlab.handoff.settings import Settings
 from layoutlab.handoff.tile import Tile
 from layoutlab.handoff.verdict import Refuted, Verdict
 from layoutlab.handoff.writer import Writer
-from layoutlab.symbol import Span
+from layoutlab.symbol import Span, Sym, at_most
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -69,13 +69,21 @@ class Handoff:
 
 
 def _ranges(what: str, buffers: Mapping[str, range | Span] | None) -> dict[str, Any]:
-    """Buffers by name, refused where one is no range of bytes or columns."""
+    """Buffers by name, without spans of nothing; refused where one is no range of bytes or columns."""
     if buffers is not None and not isinstance(buffers, Mapping):
         raise LayoutError(f"{what}={buffers!r}: buffers are given by name, {{'S': range(0, 64)}}")
     for name, place in (buffers or {}).items():
-        if not isinstance(place, Span) and (not isinstance(place, range) or place.step != 1 or not place):
+        if isinstance(place, Span):
+            if not at_most(place.start - place.stop, 0, f"{name} does not end before it starts"):
+                raise LayoutError(f"{what}: {name} would start at {place.start} and end at {place.stop}, before it")
+        elif not isinstance(place, range) or place.step != 1 or not place:
             raise LayoutError(f"{what}: {name} is {place!r}, and a buffer is a range(first, end) that holds something")
-    return dict(buffers or {})
+    return {name: place for name, place in (buffers or {}).items() if isinstance(place, range) or _holds(place)}
+
+
+def _holds(place: Span) -> bool:
+    """Whether a span holds something, of symbols always."""
+    return isinstance(place.start, Sym) or isinstance(place.stop, Sym) or place.start < place.stop
 
 
 def _titled(name: str, params: Mapping[str, Any]) -> str:

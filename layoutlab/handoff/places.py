@@ -224,6 +224,11 @@ def _moved(swizzle: Swizzle, value: Any) -> Any:
     return swizzle(value)
 
 
+def _number(value: Any) -> bool:
+    """Whether it is no symbol: of a number and of the multiples of one, the number divides them and not they it."""
+    return isinstance(value, int)
+
+
 def split_at(modes: Modes, *extents: int) -> list[list[tuple[int, int]]]:
     """Modes of one flat axis divided among several axes of these extents, fastest first.
 
@@ -239,7 +244,7 @@ def split_at(modes: Modes, *extents: int) -> list[list[tuple[int, int]]]:
             if not rest:
                 raise LayoutError(f"{prod(e for e, _ in modes)} elements cannot fill axes of {extents}")
             size, stride = rest.pop(0)
-            if left % size == 0:
+            if size == left or ((_number(size) or not _number(left)) and left % size == 0):
                 part.append((size, stride))
                 left //= size
             elif size % left == 0:

@@ -29,7 +29,8 @@ def report(verdict: Verdict) -> str:
     for claim in verdict.claims:
         lines += _claim_lines(claim)
         if claim.name == first:
-            lines += [f"    {sentence}" for sentence in [*verdict.explanation, *_sets(verdict)]]
+            said = [*verdict.explanation, *(_sets(verdict) or _elsewhere(verdict))]
+            lines += [f"    {sentence}" for sentence in said]
     lines += [f"  remark     {remark}" for remark in remarks(verdict)]
     lines += ["", f"  cost       {cost_line(h.writer)}", f"  not checked: {NOT_CHECKED}", "", last_line(verdict)]
     return "\n".join(lines)
@@ -44,6 +45,17 @@ def _sets(verdict: Verdict) -> list[str]:
     said = any(line.startswith(("what would be right", "any of these")) for line in verdict.explanation)
     which = "of this handoff's settings" if said else "what would be right"
     return [f"{which}: {spoken(verdict.sets)}"]
+
+
+def _elsewhere(verdict: Verdict) -> list[str]:
+    """Where to look for what is right, if no change of one side was found to be."""
+    h: Handoff = verdict.handoff
+    cured = any(line.startswith(("what would be right", "any of these")) for line in verdict.explanation)
+    if cured or verdict["placed"].verdict != "refuted" or "desc" not in h.reader.given:
+        return []
+    if not isinstance(h.writer.storage, Smem):
+        return []
+    return ["no change of one side alone was found: `layoutlab derive --free storage` searches the buffer's layout too"]
 
 
 def remarks(verdict: Verdict) -> list[str]:
@@ -174,6 +186,8 @@ def store_wavefronts(writer: Writer, store_bits: int | None = None, warp: int = 
     count = bits // writer.tile.bits
     if bits % 8 or not count or writer.write.axes["t"] < WARP:
         raise LayoutError(f"a warp of 32 threads stores whole bytes, not {bits} bits each")
+    if writer.write.axes["v"] < count:
+        raise LayoutError(f"a thread has {writer.write.axes['v']} values, and a store moves {count}")
     found, bit = list[int](), bits_of(writer.write)
     for v in range(0, writer.write.axes["v"] - count + 1, count):
         starts = [bit(t, v) // 8 for t in range(WARP * warp, WARP * (warp + 1))]

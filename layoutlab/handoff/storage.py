@@ -78,12 +78,16 @@ class Smem:
     def cells(self) -> range:
         """The bits of the allocation: from the base to the highest element, in whole spans that the swizzle
         permutes."""
-        low, high = self.ends
-        span = 8
-        if self.swizzle and self.swizzle.bits:
-            span = max(8, 1 << self.swizzle.base + self.swizzle.bits + max(0, -self.swizzle.shift))
+        (low, high), span = self.ends, self._span
         start = self.base_bytes * 8 % span if self.swizzles == "offsets" else 0  # where a span begins
         return range((low - start) // span * span + start, -(-(high - start) // span) * span + start)
+
+    @property
+    def _span(self) -> int:
+        """Bits that the swizzle permutes among themselves; a byte at least."""
+        if not self.swizzle or not self.swizzle.bits:
+            return 8
+        return max(8, 1 << self.swizzle.base + self.swizzle.bits + max(0, -self.swizzle.shift))
 
     @property
     def bytes(self) -> int:
@@ -128,12 +132,16 @@ class Smem:
         return Rule(f"shared memory has {SHARED_LIMIT} bytes", fault)
 
     def _room_of_symbols(self) -> Rule:
-        """The same where extents or base are symbols: the end of shared memory is a whole number of any span, so that
-        the allocation ends inside of it where the layout does."""
-        low, high = self.ends
+        """The same where extents or base are symbols. Where spans begin at a multiple of their size, so does the end of
+        shared memory: the allocation ends inside of it where the layout does. Else what remains of one is known, or
+        refused."""
+        (low, high), span = self.ends, self._span
         asked, fault = f"shared memory has {SHARED_LIMIT} bytes", None
+        start = self.base_bytes * 8 if self.swizzles == "offsets" else 0  # where a span begins
         if self.swizzles == "offsets":
-            _ = self.base_bytes % self.repeat_bytes  # spans begin where the base does: a multiple of them, or refused
+            _ = self.base_bytes % self.repeat_bytes
+        if start % span or SHARED_LIMIT * 8 % span:
+            low, high = low - (low - start) % span, high + (start - high) % span
         if not low >= 0 or not at_most(-(-high // 8), SHARED_LIMIT, asked):
             fault = f"{self.name} takes bytes {low // 8} to {high // 8 - 1}, and {asked}"
         return Rule(asked, fault)

@@ -30,6 +30,8 @@ from layoutlab.layout import Layout
 from layoutlab.swizzle import Swizzle
 
 MODES: tuple[SwizzleMode, ...] = (128, 64, 32, "128_32b")
+SHOWN = 8
+"""Places that are listed of those that no strides are."""
 WALKED = 1 << 22
 """Places that a form is held against at most; beyond, the proof of what is made of it has to do."""
 
@@ -101,9 +103,21 @@ def _under(places: Places, swizzle: Swizzle | None, shift: int) -> Strided:
     zero = dict.fromkeys(places.axes, 0)
     base, modes = int(linear(**zero)), dict[str, Modes]()
     for axis, extent in places.axes.items():
-        modes[axis] = as_modes([int(linear(**{**zero, axis: i})) for i in range(extent)]) or [(1, 0)]
+        modes[axis] = _steps_along(axis, [int(linear(**{**zero, axis: i})) - base for i in range(extent)])
     _hold_against(places, linear, base, modes)
     return Strided(modes, base, swizzle, shift)
+
+
+def _steps_along(axis: str, apart: Sequence[int]) -> Modes:
+    try:
+        return as_modes(apart) or [(1, 0)]
+    except LayoutError:
+        unit = "bits" if any(bit % 8 for bit in apart) else "bytes"
+        shown = ", ".join(str(bit if unit == "bits" else bit // 8) for bit in apart[:SHOWN])
+        raise LayoutError(
+            f"along {axis} they lie {shown}{', ...' if len(apart) > SHOWN else ''} {unit} from the first one, which is "
+            f"no sum of strides"
+        ) from None
 
 
 def _hold_against(places: Places, linear: Any, base: int, modes: Mapping[str, Modes]) -> None:

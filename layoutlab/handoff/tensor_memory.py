@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from layoutlab.atoms.tmem import WARP_LANES, WORD_BITS, TmemAtom
+from layoutlab.atoms.tmem import COLUMNS, WARP_LANES, WORD_BITS, TmemAtom
 from layoutlab.errors import LayoutError
 from layoutlab.handoff.inverse import inverse
 from layoutlab.handoff.places import strided_places
@@ -28,6 +28,7 @@ from layoutlab.handoff.tile import Tile
 from layoutlab.handoff.tmem_transfer import Transfer
 from layoutlab.handoff.writer import Owner, Writer, owned
 from layoutlab.layout import Layout
+from layoutlab.symbol import at_most
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class TmemLoad:
         warp = f", first_warp={first_warp}" if first_warp else ""
         warp += f", blocks={blocks}" if blocks != 1 else ""
         code = f'll.tcgen05_ld("{_short(self.atom)}").over({tile.name}{warp})'
-        rules = lambda: _load_rules(transfer, first_warp)  # noqa: E731
+        rules = lambda: _load_rules(tile, transfer, first_warp)  # noqa: E731
         source = f"modelled: {self.atom}, {_lanes_of_rows(transfer)}"
         places, layout = transfer.owner(m, k), transfer.owner_layout()
         return Owner(tile, places, layout, source, code, first_warp * 32, rules, load=self.atom)
@@ -82,7 +83,7 @@ class TmemLoad:
         read = places.after(inverse(owner.places))
         text = f"{self.atom} from column {column} on, as {owner}"
         code = f'll.tcgen05_ld("{_short(self.atom)}").takes({tile.name}, column={column})'
-        rules = lambda: _load_rules(transfer, first_warp)  # noqa: E731
+        rules = lambda: _load_rules(tile, transfer, first_warp, column)  # noqa: E731
         given = {"tile": tile, "column": column, "first_warp": first_warp, "as_if": as_if}
         how: dict[str, Any] = {"make": self.takes, "given": given, "owner": owner}
         return Reader(tile, read, "the load", text, f"modelled: {self.atom}", code, "tmem", rules, **how)
@@ -99,9 +100,21 @@ def _lanes_of_rows(transfer: Transfer) -> str:
     return "16 rows in each warp's 32 lanes" if spread else "row = lane"
 
 
-def _load_rules(transfer: Transfer, first_warp: int) -> list[Rule]:
+def _load_rules(tile: Tile, transfer: Transfer, first_warp: int, column: int = 0) -> list[Rule]:
     whole = Rule("the columns of a load divide the tile's", transfer.fault)
-    return [whole, _datapath_rule(transfer), _lanes_rule(transfer, first_warp)]
+    room = _room_rule(tile, transfer, column)
+    return [whole, room, _datapath_rule(transfer), _lanes_rule(transfer, first_warp)]
+
+
+def _room_rule(tile: Tile, transfer: Transfer, column: int) -> Rule:
+    """All accumulators lie in Tensor Memory, each in columns of its own."""
+    asked, columns = f"Tensor Memory has {COLUMNS} columns", transfer.columns * transfer.blocks
+    fault = None
+    if not column >= 0 or not at_most(column + columns, COLUMNS, asked):
+        behind = f" from column {column} on" if column else ""
+        each = f" in {transfer.blocks} accumulators" if transfer.blocks != 1 else ""
+        fault = f"{tile} takes {columns} columns{each}{behind}, and {asked}"
+    return Rule(asked, fault)
 
 
 def _datapath_rule(transfer: Transfer) -> Rule:

@@ -29,9 +29,11 @@ from layoutlab.handoff.verdict import Location
 from layoutlab.int_tuple import Basis
 from layoutlab.layout import Layout, make_layout
 from layoutlab.swizzle import ComposedLayout
+from layoutlab.symbol import at_most
 
 WGMMA_ROWS = 64
 STORE_BITS = (8, 16, 32, 64, 128)
+BLOCK_THREADS = 1024
 
 
 class Storage(Protocol):
@@ -217,10 +219,16 @@ class Writer:
 
     def rules(self) -> list[Rule]:
         """What loads, stores and buffer ask for."""
+        block = [self._block_rule()] if self.owner.threaded else []
         if self.unit:
-            return [*self.owner.rules(), *self.storage.rules()]
+            return [*self.owner.rules(), *block, *self.storage.rules()]
         lanes = [self._lane_rule()] if self.space == "tmem" else []
-        return [*self.owner.rules(), *self.storage.rules(), self.vector_rule(), *lanes]
+        return [*self.owner.rules(), *block, *self.storage.rules(), self.vector_rule(), *lanes]
+
+    def _block_rule(self) -> Rule:
+        """The threads that hold elements are one block's."""
+        asked, end = f"a block has up to {BLOCK_THREADS} threads", self.owner.first_thread + self.owner.places.axes["t"]
+        return Rule(asked, None if at_most(end, BLOCK_THREADS, asked) else f"{end} threads hold elements, and {asked}")
 
     def _lane_rule(self) -> Rule:
         """A warp stores to its own quarter of the lanes."""

@@ -68,7 +68,10 @@ class Scheduler:
             return [np.ones(wave.rows, bool)]
         together = 4 if any(block.sync == "warpgroup" for block in self.blocks) else 1
         unit = wave.row_warp[:, 0] // together * wave.ctas + wave.row_cta[:, 0]
-        apart = np.array([self.rng.random() < 0.5 for _ in range(int(unit.max()) + 1)])[unit]
+        chosen = np.array([self.rng.random() < 0.5 for _ in range(int(unit.max()) + 1)])
+        if chosen.all() or not chosen.any():  # one group goes in step with itself: nothing would be seen
+            chosen[-1] ^= True
+        apart = chosen[unit]
         return [rows for rows in (apart, ~apart) if rows.any()]
 
     def run(self) -> None:

@@ -119,7 +119,15 @@ def lookup(ins: Instruction) -> tuple[Handler, Qualifiers]:
             raise PtxError(f"{ins.opcode}: {what} is not emulated yet", ins.line)
     if not known:
         raise PtxError(f"unknown opcode {ins.opcode!r}", ins.line)
-    raise PtxError(f"{ins.opcode!r} has qualifiers that are not declared; known: {'; '.join(known)}", ins.line)
+    raise PtxError(f"{ins.opcode!r} has qualifiers that are not declared; {_nearest(ins.opcode, known)}", ins.line)
+
+
+def _nearest(opcode: str, specs: list[str]) -> str:
+    """The declared forms that share most words with an opcode, three at most."""
+    words = set(opcode.split("."))
+    ranked = sorted(specs, key=lambda spec: -len(words & set(re.split(r"[\s.:|?]+", spec))))
+    more = f"; {len(specs) - 3} more" if len(specs) > 3 else ""
+    return f"known: {'; '.join(ranked[:3])}{more}"
 
 
 def declared() -> dict[str, list[str]]:

@@ -104,12 +104,23 @@ def _inside(q: Question) -> str:
         raise LayoutError(
             f"writes reach from bit {low} to {high + q.tile.bits - 1}, the storage from {start} to {end - 1}"
         )
+    first, last = _spans(q, low, high + q.tile.bits) if q.live else (low, high)
     for name, others in q.live.items():
         unit = 32 if q.writer.space == "tmem" else 8
-        if not _apart(low, high + q.tile.bits, others.start * unit, others.stop * unit, unit, name):
-            raise LayoutError(f"writes from bit {low} to {high + q.tile.bits - 1} reach {name}")
+        if not _apart(first, last, others.start * unit, others.stop * unit, unit, name):
+            raise LayoutError(f"writes from bit {first} to {last - 1} reach {name}")
     within = ", in whole spans of the swizzle" if write.swizzle else ""
     return f"what the steps add up to lies in the storage{within}"
+
+
+def _spans(q: Question, low: Int, end: Int) -> tuple[Int, Int]:
+    """The same range in whole spans that the swizzle permutes: an element may go anywhere in its own. What remains of
+    a span is known, or the family is split."""
+    swizzle = q.write.swizzle
+    if q.write.before is None or swizzle is None:
+        return low, end
+    span = 1 << swizzle.base + swizzle.bits + max(0, -swizzle.shift)
+    return low - (low - q.write.plus) % span, end + (q.write.plus - end) % span
 
 
 def _apart(low: Int, end: Int, start: Int, stop: Int, unit: int, name: str) -> bool:

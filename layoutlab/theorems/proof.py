@@ -27,15 +27,13 @@ from typing import Any
 from layoutlab.digits import ONE, Map, Term, aligned
 from layoutlab.errors import LayoutError
 from layoutlab.formula import bits_text, latex, polynomial, runs, sum_of, swizzle_text
+from layoutlab.formula.reading import PLACES
 from layoutlab.formula.text import part_of
 from layoutlab.handoff.core import Handoff
 from layoutlab.handoff.places import Places
 from layoutlab.handoff.storage import Smem, Tmem
 from layoutlab.swizzle import Swizzle
 from layoutlab.symbol import Sym
-
-NAMES = ("write", "read", "swizzle", "location")
-"""How the definitions begin that are no coordinates of (t, v)."""
 
 UNITS = {"smem": ((8, "byte"),), "gmem": ((8, "byte"),), "tmem": ((32, "column"), (8, "byte")), "rmem": ((8, "byte"),)}
 """What locations are shown in, where everything is whole ones: bits, and their name."""
@@ -87,7 +85,7 @@ class Proof:
     @property
     def text(self) -> str:
         """All of it, line by line; the definitions are read by `layoutlab.formula.read_definitions` again."""
-        places = [line for line in self.definitions if line.name.startswith(NAMES)]
+        places = [line for line in self.definitions if PLACES.fullmatch(line.name)]
         width = max(len(line.head) for line in places)
         lines = [f"for {self.ends}"]
         for line in self.definitions:
@@ -130,7 +128,7 @@ class Proof:
         return f"{same}a step of a digit of (t, v) adds to the {output}"
 
     def _conclusion(self) -> str:
-        owner = ", ".join(line.head for line in self.definitions if not line.name.startswith(NAMES))
+        owner = ", ".join(line.head for line in self.definitions if not PLACES.fullmatch(line.name))
         if self.equal:
             return f"so write(t, v) = read({owner}) for all of them"
         return f"write(t, v) and read({owner}) differ in the digits that are marked"
@@ -160,6 +158,7 @@ def proof_of(h: Handoff) -> Proof:
 
     Raises LayoutError, with the reason, where a side has no formula.
     """
+    _refuse_names(h)
     write, read, owner = h.writer.write, h.reader.read, h.writer.owner.places
     wanted = read.after(owner)
     located = None if _has_table(write) else _location(h)
@@ -210,6 +209,17 @@ def _location(h: Handoff) -> Places:
     if not isinstance(storage, (Smem, Tmem)) or not plain or any(isinstance(end, Sym) for end in storage.ends):
         return h.writer.write  # whose table says why there is none
     return storage.places
+
+
+def _refuse_names(h: Handoff) -> None:
+    """Refuses a coordinate that is called as a formula is, or as a symbol."""
+    sizes: tuple[Any, ...] = (*h.tile.shape, *h.writer.owner.places.axes.values(), *h.writer.storage.ends)
+    symbols = set[str]().union(*(size.unknowns for size in sizes if isinstance(size, Sym)))
+    for axis in h.tile.extents:
+        if PLACES.fullmatch(axis) or axis in symbols:
+            raise LayoutError(
+                f"a coordinate of {h.tile} is called {axis}, as something else in its formulas: rename it"
+            )
 
 
 def _stage(places: Places) -> tuple[Map, Swizzle | None, int]:

@@ -14,7 +14,7 @@ def report(theorem: Theorem) -> str:
     """All of it as text, for people; `layoutlab.theorems.z3_check` reads it again."""
     fixed = "".join(f" {name}={value}" for name, value in theorem.fixed.items())
     title = f"{theorem.name} for all {', '.join(theorem.domain)}" if theorem.domain else theorem.name
-    lines = [f"{title}  {fixed}" if theorem.domain else title + fixed]
+    lines = [f"{title}  {fixed}".rstrip() if theorem.domain else title + fixed]
     lines += [f"  {theorem.doc.splitlines()[0]}"] if theorem.doc else []
     for case in theorem.cases:
         lines += ["", *_case(case)]

@@ -29,7 +29,7 @@ from layoutlab.theorems.claims import Held, Open, held
 from layoutlab.theorems.family import Family, Residue
 from layoutlab.theorems.proof import Proof, proof_of
 
-MORE, TRIED, POINTS = 4, 16, 1 << 16
+MORE, TRIED, POINTS = 4, 16, 1 << 18
 """How far from the least values counterexamples are looked for, in how many instances, of how many elements."""
 COMPARED = 3
 """Instances of a proved family that are made of numbers too."""
@@ -125,9 +125,11 @@ def prove(function: HandoffFunction, chosen: Mapping[str, Any] | None = None) ->
         if entry.multiple and entry.name not in given
     }
     symbols = {name: multiple for name, multiple in domain.items() if multiple}
-    fixed = {name: value for name, value in general.settings.complete(given).items() if name not in symbols}
+    every = general.settings.complete({**{name: multiple.first for name, multiple in symbols.items()}, **given})
+    fixed = {name: value for name, value in every.items() if name not in symbols}
     if not symbols:
-        why = "no setting of it is a multiple that could be a symbol: Annotated[int, MultipleOf(64)] declares one"
+        declares = "Annotated[int, layoutlab.MultipleOf(64)] declares one"
+        why = f"no setting of it is a multiple that could be a symbol: {declares}"
         if narrowed or any(entry.multiple for entry in general.settings.entries):
             why = "every setting that could be a symbol has a number: leave one out of --set"
         return Theorem(general.__name__, general.doc, fixed, {}, (), perf_counter() - start, why)
@@ -192,9 +194,10 @@ def _compared(general: HandoffFunction, fixed: Mapping[str, Any], proved: Case) 
     """The case, if the function makes of numbers what it made of symbols: code can tell them apart, by their type or
     by what they print. The smallest instances are asked, and the one of the defaults."""
     family = proved.family
-    defaults = {entry.name: entry.default for entry in general.settings.entries if entry.name in family.residues}
+    least = family.settings(family.least)
+    given = {e.name: e.default for e in general.settings.entries if e.name in least and isinstance(e.default, int)}
     smallest = [family.settings(numbers) for numbers in family.instances(1)]
-    asked = [settings for settings in (*smallest, defaults) if proved.covers(settings)][: COMPARED + 1]
+    asked = [settings for settings in ({**least, **given}, *smallest) if proved.covers(settings)][:COMPARED]
     for settings in asked:
         made, at = _made(general, fixed, settings), ", ".join(f"{name}={value}" for name, value in settings.items())
         other = f"of numbers, {at}, the function makes another handoff than of symbols"
@@ -216,7 +219,7 @@ def _weakest(conditions: Sequence[Condition]) -> tuple[tuple[Condition, ...], tu
 
 
 def _built(general: HandoffFunction, fixed: Mapping[str, Any], family: Family, assumed: Assumed) -> Handoff:
-    """The handoff of symbols; an error of code that cannot take one is a sentence, and so is one that it passed over."""
+    """The handoff of symbols; an error of code that cannot take one is a sentence, and so is one that it caught."""
     try:
         made = general(**fixed, **family.values())
     except LayoutError:
@@ -259,7 +262,7 @@ def _first_wrong(
 
     What is not legal counts of the first one, or where the conditions are all the `limits` that there are.
     """
-    names = NAMES
+    names: Sequence[str] = NAMES
     for numbers in family.instances(MORE):
         if not tried:
             return None

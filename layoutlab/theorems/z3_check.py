@@ -26,7 +26,7 @@ from time import perf_counter
 from typing import Any
 
 from layoutlab.errors import LayoutError
-from layoutlab.formula.reading import PYTHON, Definition, Definitions, Operators, read, read_definitions
+from layoutlab.formula.reading import PLACES, PYTHON, Definition, Definitions, Operators, read, read_definitions
 
 SECONDS = 60
 """How long z3 may look for a difference."""
@@ -43,7 +43,8 @@ _OWNER = re.compile(r"^(?!write|read|swizzle|location)")
 
 @dataclass(frozen=True)
 class Found:
-    """What z3 answered: `unsat`, no (t, v) differs; `sat`, this one does; `unknown`, it ran out of time."""
+    """What z3 answered: `unsat`, no (t, v) differs; `sat`, this one does; `unknown`, it ran out of time; `none`, no
+    (t, v) and no symbols meet the bounds and conditions, so that nothing is stated."""
 
     answer: str
     at: Mapping[str, int]
@@ -63,6 +64,8 @@ class Found:
             return f"z3: no (t, v) is written elsewhere than it is read{near} ({took})"
         if self.answer == "sat":
             return f"z3: written elsewhere than read at {', '.join(f'{n}={x}' for n, x in self.at.items())} ({took})"
+        if self.answer == "none":
+            return f"z3: no (t, v) of any symbols meets the conditions, so nothing is stated ({took})"
         return f"z3: no answer in {took}"
 
 
@@ -80,7 +83,7 @@ class Stated:
     @property
     def owner(self) -> list[Definition]:
         """The coordinates of (t, v), in the order of the reader's."""
-        return [d for name, d in self.definitions.found.items() if _OWNER.match(name)]
+        return [d for name, d in self.definitions.found.items() if not PLACES.fullmatch(name)]
 
     @property
     def symbols(self) -> dict[str, int]:
@@ -104,7 +107,7 @@ class Stated:
     def outputs(self) -> list[tuple[str, str]]:
         """The names of what is written and read, output by output."""
         names = self.definitions.found
-        return [(n, n.replace("write", "read", 1)) for n in names if n.startswith("write")]
+        return [(n, n.replace("write", "read", 1)) for n in names if PLACES.fullmatch(n) and n.startswith("write")]
 
 
 def stated(text: str) -> list[Stated]:
@@ -152,7 +155,7 @@ def answer(one: Stated, **at: int) -> Found:
     width = _width(one, bounds)
     numbers = {
         name: z3.ZeroExt(width - bits, z3.BitVec(name, bits))
-        for name, bits in ((name, high.bit_length()) for name, high in bounds.items())
+        for name, bits in ((name, max(1, high.bit_length())) for name, high in bounds.items())
     }
     operators = _bits(z3)
 
@@ -171,6 +174,8 @@ def answer(one: Stated, **at: int) -> Found:
         solver.add(z3.ULE(left, right))
     for name, number in at.items():
         solver.add(numbers[name] == number)
+    if str(solver.check()) == "unsat":
+        return Found("none", {}, perf_counter() - start, bounded)
     coordinates = [one.definitions(d.name, operators, **numbers) for d in one.owner]
     different = list[Any]()
     for writes, reads in one.outputs:

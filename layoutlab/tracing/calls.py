@@ -2,8 +2,9 @@
 
 While `intercepted` lasts, a call of what `cute.compile` returned, or of a `@cute.jit` function, reads its launch off
 the compiled host code and runs the PTX on the script's own CPU tensors, with the writer of every byte remembered. Each
-launch runs twice: with started work done as late as it may be, on memory that is then put back, and as early as it
-may be. Who wrote what is read must be the same in both; a kernel that forgets a wait is told by that.
+launch runs three times, each time on the same memory: with started work done as late as it may be, with some warps
+going ahead of the others, and with started work done at once. Who wrote what is read must be the same in all; a kernel
+that forgets a wait or a barrier is told by that.
 """
 
 from __future__ import annotations
@@ -29,13 +30,14 @@ from layoutlab.replay import register_tensors
 
 @dataclass
 class Ran:
-    """One launch: `early` and `late` are its two runs, a sentence where the machine stopped."""
+    """One launch: `early`, `late` and `apart` are its runs, a sentence where the machine stopped."""
 
     kernel: str
     module: Module
     launch: Launch
     early: Report | str
     late: Report | str
+    apart: Report | str
     traced: tuple[int, int | None] = (0, None)
     """From which access of the trace to which its kernel was traced; None: it is being traced."""
 
@@ -67,11 +69,12 @@ class Calls:
         for launch in captured.launches:
             before = [buffer.words[1].copy() for buffer in memory.buffers]
             late = _one(captured.module, launch, memory, "lazy")
-            for buffer, image in zip(memory.buffers, before, strict=True):
-                buffer.words[1][...] = image
+            _put_back(memory, before)
+            apart = _one(captured.module, launch, memory, "random")
+            _put_back(memory, before)
             early = _one(captured.module, launch, memory, "eager")
             span = self.spans.get(id(compiled)) or (self.starts[-1] if self.starts else 0, None)
-            self.on_launch(Ran(launch.kernel, captured.module, launch, early, late, span))
+            self.on_launch(Ran(launch.kernel, captured.module, launch, early, late, apart, span))
         return 0
 
     def run_what_was_not_called(self) -> None:
@@ -152,6 +155,11 @@ def _of_run_time(compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     bound = everything.bind(*([None] if names[:1] == ["self"] else []), *args, **kwargs)
     bound.apply_defaults()
     return [bound.arguments[name] for name in wanted if name != "self"]
+
+
+def _put_back(memory: GlobalMemory, images: list[Any]) -> None:
+    for buffer, image in zip(memory.buffers, images, strict=True):
+        buffer.words[1][...] = image
 
 
 def _one(module: Module, launch: Launch, memory: GlobalMemory, schedule: str) -> Report | str:

@@ -154,10 +154,15 @@ def _assigned(
 ) -> list[Row]:
     """One row for each reader, and for each writer that no reader was found for."""
     rows = list[Row]()
+    betrayed = {
+        w for (w, r), row in results.items() if row.verdict == "refuted" and _named_alike(accesses[w], accesses[r])
+    }  # whom its own reader disagrees with: that a reader of other things there agrees is chance
     content = {
         w
         for (w, r), row in results.items()
-        if row.verdict == "proved" and (not row.swapped or _related(accesses[w], accesses[r]))
+        if row.verdict == "proved"
+        and (not row.swapped or _related(accesses[w], accesses[r]))
+        and (w not in betrayed or _related(accesses[w], accesses[r]))
     }
     told = set[int]()
     for r in readers:
@@ -225,6 +230,12 @@ def _related(a: Access, b: Access) -> bool:
     return bool(names[0]) and names[1].startswith(names[0])
 
 
+_ROWS_AS_COLUMNS = (
+    "the reader takes as row what the writer takes as column: right if a transpose is meant, which a name says that "
+    "goes on from the writer's (sV, sVt)"
+)
+
+
 def _meant(proved: list[int], r: int, accesses: list[Access], results: dict[tuple[int, int], Row]) -> list[int]:
     """Of the writers that a reader agrees with, those that are meant: memory that is used again may agree by chance.
 
@@ -275,6 +286,10 @@ def _pair(w: Access, r: Access, mine: list[Side], theirs: list[Side], trace: Tra
     best: Row | None = None
     for a, b, turn in [*same, *turned]:
         row = _judged(w, r, a, _transposed(b) if turn else b, turn, trace)
+        if row.verdict == "proved" and turn and a.extents == b.extents:  # the tile's shape does not say it is turned
+            if _named_alike(w, r):
+                continue
+            return row if _related(w, r) else replace(row, verdict="unsupported", why=_ROWS_AS_COLUMNS)
         if row.verdict == "proved":
             return row
         if best is None or (row.verdict == "refuted" and best.verdict != "refuted" and not turn):
@@ -386,7 +401,7 @@ def _owner(access: Access, tile: Tile) -> Owner:
     tv, tiler = parse(access.texts["tv"]), parse(access.texts["tiler"])
     if not isinstance(tv, Layout) or tv.rank() != 2:
         raise Unsupported(f"the copy's thread-value layout is {tv}")
-    threads, values = int(tv[0].size()), int(tv[1].size())  # type: ignore[arg-type]
+    threads, values = int(tv[0].size()), int(tv[1].size())
     if threads == 1:
         raise Unsupported(
             "the copy has one thread: who of all threads writes what is not in its layout, but a run (--replay) says it"
@@ -445,7 +460,7 @@ def _reader(access: Access, side: Side, tile: Tile, turned: bool, trace: Trace) 
             return by_descriptor, ""
     found = declared(storage, tile)
     who = "the MMA" if access.kind.startswith("mma") else access.by_name or "the copy"
-    source = "declared by the layout that it was given"
+    source = "declared: it reads by the layout that its tensor has"
     return replace(found, who=who, source=source), refused
 
 
@@ -479,7 +494,7 @@ def _fragment_steps(access: Access) -> list[int] | None:
         return None
     if not isinstance(layout, Layout) or layout.rank() < 3 or prod(flatten(layout[1].shape)) != 1:
         return None
-    return [int(layout[2](i)) * 16 for i in range(int(layout[2].size()))]  # type: ignore[arg-type]
+    return [int(layout[2](i)) * 16 for i in range(int(layout[2].size()))]
 
 
 def _cost(writer: Writer) -> str:

@@ -76,13 +76,69 @@ def followed(run: Observed, reader: Site, space: str, taken: Sequence[Taken]) ->
     return Origin(f"row and column of all {elements} elements read are those they had in {come}, early and late alike")
 
 
-def _places(run: Observed, t: Taken) -> _Places | None:
+class Block:
+    """The elements of a tile, each with its origin, gathered from loads of threads until one is loaded again."""
+
+    def __init__(self, run: Observed, shape: tuple[int, ...]) -> None:
+        self.run, self.shape = run, shape
+        self.lost = False
+        self._empty()
+
+    def _empty(self) -> None:
+        self.kind, self.values = 0, np.zeros((*self.shape, 1), np.int64)
+        self.filled = np.zeros(self.shape, bool)
+
+    def add(self, t: Taken, coordinates: Array, size: int) -> tuple[str, str]:
+        """Takes what a load read at these (row, column); what speaks against the tile that this one follows."""
+        rows, columns = coordinates
+        fault = "", ""
+        if self.filled[rows, columns].any():
+            fault = self.fault()
+            self._empty()
+        places = None if self.lost else _places(self.run, t, size)
+        if places is None or (self.kind and places.kind != self.kind):
+            self.lost = True
+            return fault
+        if not self.kind:
+            self.kind = places.kind
+            self.values = np.zeros((*self.shape, places.values.shape[-1]), np.int64)
+        self.values[rows, columns] = places.values.reshape(len(rows), -1)
+        self.filled[rows, columns] = True
+        return fault
+
+    def fault(self) -> tuple[str, str]:
+        """(verdict, reason) where an element does not come from its row and its column; ("", "") where none is known.
+
+        Where each does, but neither rows nor columns follow each other at one distance there, digits of the one may
+        have become digits of the other: that is no refutation (a gather, an interleave), and no proof.
+        """
+        rows, columns = np.flatnonzero(self.filled.any(axis=1)), np.flatnonzero(self.filled.any(axis=0))
+        if self.lost or not self.kind or not self.filled[np.ix_(rows, columns)].all():
+            return "", ""
+        found = _Places(self.kind, self.values[np.ix_(rows, columns)])
+        wrong = _not_separable(found)
+        if wrong is None and not any(_even(np.moveaxis(found.values, axis, 0)) for axis in (0, 1)):
+            return "unsupported", (
+                "neither the rows nor the columns of what lies there follow each other at one distance where it comes "
+                "from: whether its threads stored what they hold cannot be said"
+            )
+        if wrong is None:
+            return "", ""
+        (m, k), should, value = wrong
+        return "refuted", (
+            f"owner: what lies in the place of (m={int(rows[m])}, k={int(columns[k])}) was {found.spoken(value)}; by its "
+            f"row and column it would be what was {found.spoken(should)}"
+        )
+
+
+def _places(run: Observed, t: Taken, size: int = 0) -> _Places | None:
+    """`size`: bytes of an element, where the places do not say it."""
     shape = t.location.shape if t.location.ndim == 2 else t.location.shape[:2]
     found: Array | None = None
     kind = 0
     for event in np.unique(t.writers[..., 0]).tolist():
         mask = t.writers[..., 0] == event
-        values = _of_event(run, t, int(event), mask)
+        values = _of_event(run, t, int(event), mask, size)
         if values is None or (kind and values.kind != kind):
             return None
         kind = values.kind
@@ -92,14 +148,14 @@ def _places(run: Observed, t: Taken) -> _Places | None:
     return None if found is None else _Places(kind, found)
 
 
-def _of_event(run: Observed, t: Taken, event: int, mask: Array) -> _Places | None:
+def _of_event(run: Observed, t: Taken, event: int, mask: Array, size: int) -> _Places | None:
     if event in run.boxes:
         return _in_box(run.boxes[event], t.location[mask])
     store, put = run.store_of_event.get(event), run.tmem_store_of_event.get(event)
     if store is not None and store.source is not None:
         return _copied(store, t, mask)
     if store is not None:
-        return _through_registers(run, store, t, mask)
+        return _through_registers(run, store, t, mask, size or _element_bytes(t))
     return None if put is None else _through_tmem_store(run, put, t, mask)
 
 
@@ -132,9 +188,8 @@ def _copied(store: Store, t: Taken, mask: Array) -> _Places | None:
     return _Places(ADDRESS, np.asarray(store.source[row] + byte)[:, None])
 
 
-def _through_registers(run: Observed, store: Store, t: Taken, mask: Array) -> _Places | None:
+def _through_registers(run: Observed, store: Store, t: Taken, mask: Array, size: int) -> _Places | None:
     """Where the registers of a store were loaded from."""
-    size = _element_bytes(t)
     flow = run.dataflow.sources(store.line, size)
     if flow is None:
         return None
@@ -197,6 +252,12 @@ def _not_separable(places: _Places) -> tuple[tuple[int, int], Array, Array] | No
         return None
     m, k = np.unravel_index(int(wrong.argmax()), wrong.shape)
     return (int(m), int(k)), should[m, k], source[m, k]
+
+
+def _even(values: Array) -> bool:
+    """Whether all neighbours along the first axis are equally far apart."""
+    steps = np.diff(values, axis=0)
+    return bool((steps == steps[:1]).all())
 
 
 def _other_operand(run: Observed, reader: Site, space: str, taken: Sequence[Taken]) -> str:

@@ -45,7 +45,7 @@ def _owner_of(load: Access, tile: Tile) -> Owner:
     tensor = parse(load.tensor)
     if not isinstance(tensor, Tensor) or not isinstance(tensor.layout, Layout) or tensor.layout.symbolic():
         raise LayoutError("the load's tensor says no tile")
-    shapes = [tuple(int(part.size()) for part in modes) for modes in _matrices(tensor.layout)]  # type: ignore[arg-type]
+    shapes = [tuple(int(part.size()) for part in modes) for modes in _matrices(tensor.layout)]
     if tile.shape not in shapes:
         raise LayoutError("the load's tile is not the store's")
     tv, tiler = parse(load.texts["registers"]), parse(load.texts["tiler"])

@@ -2,9 +2,9 @@
 
 A run sees through hand-written pointer arithmetic: it knows of every byte that an instruction read who wrote it. So it
 refutes a handoff of which a byte was never written, or of which the writer depends on how late started work is done (a
-wait is missing). Where each element came from (by TMA or cp.async from global memory, through registers from global
-or Tensor Memory) is followed back, and judged: an operand's rows must be rows there and its columns columns, and the k
-of operands A and B must be the same.
+wait is missing) or on which warp goes first (a barrier is missing). Where each element came from (by TMA or cp.async
+from global memory, through registers from global or Tensor Memory) is followed back, and judged: an operand's rows must
+be rows there and its columns columns, and the k of operands A and B must be the same.
 
 Where that trail is lost, the thread-value map of the traced copies is held against the run, element by element; where
 there is none, the handoff is unsupported.
@@ -13,7 +13,7 @@ there is none, the handoff is unsupported.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,13 +28,14 @@ from layoutlab.ptx.provenance import Store
 from layoutlab.tracing.calls import Ran
 from layoutlab.tracing.judge import Row
 from layoutlab.tracing.observed import Observed, Site, Taken
-from layoutlab.tracing.origin import followed
+from layoutlab.tracing.origin import Block, followed
 from layoutlab.tracing.record import Trace
 
 Array = NDArray[Any]
 WARP = 32
 LANE_BYTES = 2048  # of Tensor Memory
 MISSING_WAIT = "started work is done late: a wait is missing"
+MISSING_BARRIER = "some warps go ahead of the others: a barrier is missing"
 _MOST_STORES = 512  # of one writer, whose wavefronts are counted
 
 
@@ -51,27 +52,32 @@ class Pair:
 
 def rows_of(ran: Ran, trace: Trace, traced: Iterable[Row]) -> list[Row]:
     """The table of one launch: a row for each writer and reader that the run saw, refuted, proved or unsupported."""
-    for report in (ran.late, ran.early):
+    runs = list[Observed]()
+    for report, when in (
+        (ran.late, "started work done late"),
+        (ran.early, "started work done early"),
+        (ran.apart, "some warps ahead of the others"),
+    ):
         if isinstance(report, str):
             faulty = report.startswith(("AccessError", "Deadlock"))
-            when = "late" if report is ran.late else "early"
-            why = f"with started work done {when}, the run stops: {report}"
+            alike = ran.late == ran.early == ran.apart
+            why = f"{'' if alike else f'with {when}, '}the run stops: {report}"
             return [Row(ran.kernel, "-", "-", "refuted" if faulty else "unsupported", why)]
-    assert not isinstance(ran.early, str) and not isinstance(ran.late, str)
-    assert ran.early.provenance is not None and ran.late.provenance is not None
-    early = Observed(ran.early.provenance, ran.module, ran.kernel)
-    late = Observed(ran.late.provenance, ran.module, ran.kernel)
+        assert report.provenance is not None
+        runs.append(Observed(report.provenance, ran.module, ran.kernel))
+    late, early, apart = runs
     named = _Named(trace, ran)
     handoffs = [row for row in traced if row.handoff is not None]
-    lines = {f.line for report in (ran.early, ran.late) for f in report.warnings if "unwritten" in f.kind}
+    reports = [r for r in (ran.early, ran.late, ran.apart) if not isinstance(r, str)]
+    lines = {f.line for report in reports for f in report.warnings if "unwritten" in f.kind}
     rows = list[Row]()
     for (reader, space), all_taken in early.readers.items():
-        fault = _timing(early, late, reader, space)
-        lost = _never_written(early, late, reader, space, lines)
-        if lost and not lost.endswith(MISSING_WAIT):
+        fault = _timing(early, late, reader, space) or _ahead(early, apart, reader, space)
+        lost = _never_written({"": early, MISSING_WAIT: late, MISSING_BARRIER: apart}, reader, space, lines)
+        if lost and not lost.endswith((MISSING_WAIT, MISSING_BARRIER)):
             name = named.shown(space, all_taken)
             rows.append(Row(name, "-", str(reader), "refuted", f"covered: {lost}", places=(reader.where,)))
-        fault = fault or (lost if lost.endswith(MISSING_WAIT) else "")
+        fault = fault or (lost if lost.endswith((MISSING_WAIT, MISSING_BARRIER)) else "")
         for taken in named.apart(space, all_taken):
             for pair in _pairs(early, reader, space, taken):
                 common = {"buffer": named.shown(space, taken), "writer": str(pair.writer), "reader": str(reader),
@@ -101,13 +107,18 @@ def _pairs(run: Observed, reader: Site, space: str, taken: Sequence[Taken]) -> l
     return [Pair(space, writer, reader, by_writer[writer], n) for writer, n in elements.most_common()]
 
 
-def _never_written(early: Observed, late: Observed, reader: Site, space: str, lines: set[int]) -> str:
-    """The first element of what is read that nobody wrote, in either run; "" where there is none.
+def _counted(taken: Sequence[Taken]) -> str:
+    """What writers are counted by: a thread's load has no elements, only bytes."""
+    return "bytes" if all(t.read is None for t in taken) else "elements"
+
+
+def _never_written(runs: Mapping[str, Observed], reader: Site, space: str, lines: set[int]) -> str:
+    """The first element of what is read that nobody wrote, in any run; "" where there is none.
 
     `lines` are the PTX lines of which the machine says so too: a TMA box may leave its tensor, and some writes
     (tcgen05.alloc's) are nobody's.
     """
-    for run, when in ((early, ""), (late, f" if {MISSING_WAIT}")):
+    for when, run in runs.items():
         for t in run.readers.get((reader, space), []):
             fresh = t.writers[..., 0] == 0
             if not fresh.any() or t.line not in lines:
@@ -115,8 +126,8 @@ def _never_written(early: Observed, late: Observed, reader: Site, space: str, li
             at = np.unravel_index(int(fresh.argmax()), fresh.shape)
             where = t.location[at]
             place = f"byte {int(where)}" if space == "shared" else f"lane {int(where[0])} column {int(where[1])}"
-            many = f"{int(fresh.sum())} of {fresh.size} elements"
-            return f"it reads {place} of CTA {t.cta}, which nobody wrote ({many}){when}"
+            many = f"{int(fresh.sum())} of {fresh.size} {_counted([t])}"
+            return f"it reads {place} of CTA {t.cta}, which nobody wrote ({many})" + (f" if {when}" if when else "")
     return ""
 
 
@@ -140,6 +151,26 @@ def _timing(early: Observed, late: Observed, reader: Site, space: str) -> str:
     return (
         f"at {place} it reads what {who} wrote if started work is done at once, and what {other} wrote if it is done "
         "late: a wait is missing"
+    )
+
+
+def _ahead(early: Observed, apart: Observed, reader: Site, space: str) -> str:
+    """How the writers of what is read change when some warps go ahead; "" where they do not.
+
+    Which of several threads wrote a place last is nobody's fault where all wrote it at the same step. Runs that read
+    another number of things (a work queue, a spin on a flag) cannot be laid side by side.
+    """
+    mine, theirs = early.sequences.get((reader, space)), apart.sequences.get((reader, space))
+    if mine is None or theirs is None or len(mine[0]) != len(theirs[0]):
+        return ""
+    different = (mine[0] >> 12 != theirs[0] >> 12) & (mine[0] != 0) & (theirs[0] != 0)
+    if not different.any():
+        return ""
+    at = int(different.argmax())
+    who, other = (_writer_in_words(run, int(x[0][at])) for run, x in ((early, mine), (apart, theirs)))
+    return (
+        f"at {_place(int(mine[1][at]), space)} it reads what {who} wrote if all warps go in step, and what {other} "
+        f"wrote if {MISSING_BARRIER}"
     )
 
 
@@ -168,17 +199,22 @@ def _placed(run: Observed, pair: Pair, traced: Sequence[Row], named: _Named) -> 
     origin = followed(run, pair.reader, pair.space, pair.taken)
     if origin is not None and origin.fault:
         return "refuted", origin.fault, ""
-    for row in traced:
-        agreement = _agreement(pair, row, named)
-        if agreement:
-            said = f"traced {row.buffer}: {row.writer} -> {row.reader}, {row.verdict}; {agreement}"
-            said += f"; {origin.said}" if origin is not None else ""
-            return row.verdict, said + (f": {row.why}" if row.verdict != "proved" else ""), row.buffer
+    agreeing = [(row, agreement) for row in traced if (agreement := _agreement(pair, row, named))]
+    if agreeing and len({row.verdict for row, _ in agreeing}) == 1:
+        row, agreement = agreeing[0]
+        buffer = " or ".join(dict.fromkeys(row.buffer for row, _ in agreeing))  # allocations whose order is not known
+        if row.verdict == "proved" and origin is None:
+            verdict, why = _strange(run, pair, row, named)
+            if verdict:
+                return verdict, why, buffer
+        said = f"traced {row.buffer}: {row.writer} -> {row.reader}, {row.verdict}; {agreement}"
+        said += f"; {origin.said}" if origin is not None else ""
+        return row.verdict, said + (f": {row.why}" if row.verdict != "proved" else ""), buffer
     if origin is not None:
         return "proved", origin.said, ""
     why = (
-        f"all of it was written before it was read ({pair.elements} elements, early and late alike); which element "
-        "each value is meant to be the run does not know, and no traced copy says it"
+        f"all of it was written before it was read ({pair.elements} {_counted(pair.taken)}, early and late alike); "
+        "which element each value is meant to be the run does not know, and no traced copy says it"
     )
     return "unsupported", why, ""
 
@@ -235,6 +271,36 @@ def _agreement(pair: Pair, row: Row, named: _Named) -> str:
         return ""
     by = " by the threads" if model.threads is not None and pair.writer.opcode != "stmatrix" else ""
     return f"in the run {checked} elements were written{by} and read where this says"
+
+
+def _strange(run: Observed, pair: Pair, row: Row, named: _Named) -> tuple[str, str]:
+    """What speaks against the threads' holding what their copy says, by where it comes from: a verdict and why.
+
+    ("", "") where nothing does, where the trail is lost, or the elements are no whole block of rows and columns.
+    """
+    assert row.handoff is not None
+    handoff: Handoff = row.handoff.handoff
+    model = _model_of(handoff)
+    if model is None or pair.space != "shared" or handoff.tile.bits % 8:
+        return "", ""
+    size = handoff.tile.bits // 8
+    blocks: dict[int, Block] = {}
+    for t in pair.taken:
+        if t.read is not None:
+            return "", ""
+        elements = Taken(t.cta, t.location[:, ::size], t.writers[:, ::size], t.line)
+        places = elements.location.ravel()
+        for shift in named.shifts(model, int(places.min()), pair.space):
+            at = np.minimum(np.searchsorted(model.bytes, places - shift), len(model.bytes) - 1)
+            if (model.bytes[at] == places - shift).all():
+                break
+        else:
+            return "", ""
+        block = blocks.setdefault(t.cta, Block(run, handoff.tile.shape))
+        fault = block.add(elements, model.coordinates[:, at], size)
+        if fault[0]:
+            return fault
+    return next((f for f in (block.fault() for block in blocks.values()) if f[0]), ("", ""))
 
 
 _CALLS = {

@@ -60,8 +60,17 @@ def _run(file: Path, name: str, settings: Mapping[str, str]) -> str:
         raise
     except Exception as error:
         said = _plain(str(error))
-        return f"the script ended with {type(error).__name__}{f': {said}' if said else ''}"
+        return f"the script ended with {type(error).__name__}{_where(error, file)}{f': {said}' if said else ''}"
     return ""
+
+
+def _where(error: Exception, file: Path) -> str:
+    """The file's last line that an error went through."""
+    import traceback
+
+    frames = traceback.extract_tb(error.__traceback__)
+    mine = [frame.lineno for frame in frames if Path(frame.filename).resolve() == file.resolve()]
+    return f" at {file.name}:{mine[-1]}" if mine else ""
 
 
 def _plain(text: str) -> str:

@@ -29,7 +29,7 @@ class Side:
 
     @property
     def extents(self) -> tuple[int, int]:
-        return int(self.tile[0].size()), int(self.tile[1].size())  # type: ignore[arg-type]
+        return int(self.tile[0].size()), int(self.tile[1].size())
 
     @property
     def span(self) -> range:

@@ -164,7 +164,7 @@ def _owner(access: Access, tile: Tile) -> Owner:
     tv, tiler = parse(access.texts["registers"]), parse(access.texts["tiler"])
     if not isinstance(tv, Layout) or tv.rank() != 2:
         raise Unsupported(f"the copy's thread-value layout is {tv}")
-    threads, values = int(tv[0].size()), int(tv[1].size())  # type: ignore[arg-type]
+    threads, values = int(tv[0].size()), int(tv[1].size())
     rows, columns = tile.shape
     each = WORD_BITS // tile.bits
     copy: Any = SimpleNamespace(tv=tv, tiler=tiler)

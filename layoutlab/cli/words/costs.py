@@ -181,6 +181,7 @@ def _suggested(groups: list[Group], bits: int, reader: str) -> Suggested:
     accesses = [access for group in groups for access in group.of_warp(0)]
     now = sum(access.swizzled(group.swizzle) for group in groups for access in group.of_warp(0))
     before = sum(access.swizzled(NO_SWIZZLE) for access in accesses)
+    mine = groups[0].swizzle if len({group.swizzle for group in groups}) == 1 else None
     if reader:
         known = [Swizzle(b, 4, 3, unit_bits=8) for b in range(4)]
         after, best = min(((sum(a.swizzled(s) for a in accesses), s) for s in known), key=lambda pair: pair[0])
@@ -188,6 +189,8 @@ def _suggested(groups: list[Group], bits: int, reader: str) -> Suggested:
     else:
         found = suggest_swizzle(accesses)
         best, after, among = found.swizzle, found.after, "of all Swizzle<B,M,S>"
+    if mine is not None and after == now:  # what is no better is no reason to change
+        best, among = mine, f"the one in use; none has fewer wavefronts, {among}"
     try:
         elements = str(best.counted_in(bits))
     except LayoutError as error:

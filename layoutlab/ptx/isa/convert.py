@@ -92,6 +92,13 @@ def _int_to_float(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
     return run
 
 
+@instruction("cvt .round:rn|rz|rm|rp .to:bf16 .source:u8|s8|u16|s16|u32|s32")
+def _int_to_bf16(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
+    """Rounded once: float64 holds all of these integers. Those of 64 bits it does not."""
+    get, put = _read(d, ins, 1, q["source"]), _write(d, ins, "bf16")
+    return lambda f: put(f, encode("bf16", get(f).astype(np.float64), q["round"], saturate=True))
+
+
 @instruction(f"cvt .round:rni|rzi|rmi|rpi .ftz? .sat? .to:{_INT} .source:f16|f32|f64|bf16")
 def _float_to_int(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
     """Rounded to an integer and clamped to the target's range; NaN gives 0, or the target's top bit where the source

@@ -3,10 +3,10 @@
     python3 -m venv /tmp/strangers && /tmp/strangers/bin/pip install -r tests/strangers/requirements.txt
     /tmp/strangers/bin/pip install --no-deps flash-attn-4==4.0.0b36 quack-kernels==0.6.5
     /tmp/strangers/bin/pip install -e .
-    /tmp/strangers/bin/python tests/strangers/record.py            # all; or only the names that contain an argument
+    /tmp/strangers/bin/python tests/strangers/trace.py            # all; or only the names that contain an argument
 
 It needs torch (the CPU build does), so it is no part of the ordinary tests: they hold README.md's table against what
-this wrote to tests/data/strangers.json (tests/test_strangers.py).
+this wrote to tests/data/strangers_traced.json (tests/test_strangers_traced.py).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-RECORD = HERE.parent / "data" / "strangers.json"
+RECORD = HERE.parent / "data" / "strangers_traced.json"
 PACKAGES = ("flash-attn-4", "quack-kernels", "nvidia-cutlass-dsl", "torch")
 FLASH, QUACK = "flash_attn_fwd.py", "quack_kernels.py"
 ARCHES = ("sm_80", "sm_90a", "sm_100a", "sm_120")
@@ -95,15 +95,6 @@ EDITS = [
     Edit("K of the SM80 attention, read 16 bytes further", "flash_attn/cute/flash_fwd.py",
          "tSsK = smem_thr_copy_K.partition_S(sK)",
          "tSsK = smem_thr_copy_K.partition_S(cute.make_tensor(sK.iterator + 8, sK.layout))", _FORWARD80, "sK"),
-    Edit("the SM100 attention's load of S, an atom of 16 lanes", "flash_attn/cute/flash_fwd_sm100.py",
-         """            else tcgen05.copy.Ld32x32bOp(tcgen05.copy.Repetition(32))
-        )
-        tmem_load_atom = cute.make_copy_atom(tmem_load_op, self.qk_acc_dtype)
-        thr_tmem_load = tcgen05.make_tmem_copy(tmem_load_atom, tSAcc).get_slice(tidx)""",
-         """            else tcgen05.copy.Ld16x256bOp(tcgen05.copy.Repetition(8))
-        )
-        tmem_load_atom = cute.make_copy_atom(tmem_load_op, self.qk_acc_dtype)
-        thr_tmem_load = tcgen05.make_tmem_copy(tmem_load_atom, tSAcc).get_slice(tidx)""", _FORWARD100, "tStS"),
 ]  # fmt: skip
 
 
@@ -168,9 +159,9 @@ def main() -> int:
                 continue
             found = run(thing)
             done[found["kernel"], found["arch"], found.get("what")] = found
+            known[kind] = list(done.values())
+            RECORD.write_text(json.dumps(known, indent=1) + "\n")
             print(name(thing), found.get("counts") or found.get("refuted"), found["ended"] or "", flush=True)
-        known[kind] = list(done.values())
-        RECORD.write_text(json.dumps(known, indent=1) + "\n")
     return 0
 
 
