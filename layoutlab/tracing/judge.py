@@ -287,7 +287,7 @@ def _pair(w: Access, r: Access, mine: list[Side], theirs: list[Side], trace: Tra
     for a, b, turn in [*same, *turned]:
         row = _judged(w, r, a, _transposed(b) if turn else b, turn, trace)
         if row.verdict == "proved" and turn and a.extents == b.extents:  # the tile's shape does not say it is turned
-            if _named_alike(w, r):
+            if _named_alike(w, r) and not r.kind.startswith("mma"):  # an MMA takes K^T from sK, through a view
                 continue
             return row if _related(w, r) else replace(row, verdict="unsupported", why=_ROWS_AS_COLUMNS)
         if row.verdict == "proved":

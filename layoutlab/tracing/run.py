@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any
 
 from layoutlab.errors import LayoutError
@@ -42,13 +43,13 @@ def traced(
     sys.path.insert(0, str(file.resolve().parent))
     with trace(target) as found:
         if not replay:
-            return Run(found, _run(file, name, settings or {}))
+            return Run(found, _run(file, name, settings or {}, found.failures))
         with _replaying(found):
-            return Run(found, _run(file, name, settings or {}))
+            return Run(found, _run(file, name, settings or {}, found.failures))
 
 
-def _run(file: Path, name: str, settings: Mapping[str, str]) -> str:
-    """How the file's run ended, where that was not well."""
+def _run(file: Path, name: str, settings: Mapping[str, str], failures: list[str]) -> str:
+    """How the file's run ended, where that was not well; a kernel that was not traced to its end is a failure."""
     try:
         if name:
             _called(runpy.run_path(str(file), run_name="layoutlab_traced"), name, file, settings)
@@ -60,6 +61,8 @@ def _run(file: Path, name: str, settings: Mapping[str, str]) -> str:
         raise
     except Exception as error:
         said = _plain(str(error))
+        if any(frame.f_code.co_name == "generate_original_ir" for frame, _ in walk_tb(error.__traceback__)):
+            failures.append("what comes after the error, which ended the compile of a kernel")
         return f"the script ended with {type(error).__name__}{_where(error, file)}{f': {said}' if said else ''}"
     return ""
 
