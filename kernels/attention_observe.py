@@ -44,7 +44,7 @@ def observe(settings: dict[str, Any], slot: int) -> dict[str, Any]:
     """
     config = AttentionConfig(**settings)
     kv, dtype = config.kv_tile, TYPES[config.dtype]
-    q, k, wanted = _inputs(config, slot)
+    q, k, wanted = p_inputs(config, slot)
     v, o = np.ones_like(k), np.zeros_like(q)
     packed = arguments(check(config, q, k, v, o), scale=SCALE)
     try:
@@ -55,7 +55,7 @@ def observe(settings: dict[str, Any], slot: int) -> dict[str, Any]:
     steps = kv // 16
     qk, pv = mma_reads(record, config)
     scores = [one["D"] for one in qk][slot * config.head_dim // 16]  # any step of the tile's: all have the same D
-    owner = _owner(record, scores, kv)
+    owner = p_owner(record, scores, kv)
     reads = [one["A"] for one in pv][slot * steps : (slot + 1) * steps]
     place = np.concatenate([_places(a.location) for a in reads], axis=1)
     events = np.concatenate([a.writers[..., 0] for a in reads], axis=1)
@@ -83,7 +83,7 @@ def observe_on_device(settings: dict[str, Any], slot: int) -> dict[str, Any]:
     config = AttentionConfig(**settings, normalize=False)
     kv, head_dim = config.kv_tile, config.head_dim
     compiled = compile_attention(config, lse=False, arch=device.architecture)
-    q, k, wanted = _inputs(config, slot)
+    q, k, wanted = p_inputs(config, slot)
     taken = np.empty((ROWS, kv))
     for first in range(0, kv, head_dim):
         v, o = np.zeros_like(k), np.zeros_like(q)
@@ -96,7 +96,7 @@ def observe_on_device(settings: dict[str, Any], slot: int) -> dict[str, Any]:
     return {"device": device.described()["device"], "seen": seen.ravel().tolist()}
 
 
-def _inputs(config: AttentionConfig, slot: int) -> tuple[Array, Array, Array]:
+def p_inputs(config: AttentionConfig, slot: int) -> tuple[Array, Array, Array]:
     """Q, K, and (m, k) -> the P of the slot's tile that they make."""
     kv, dtype = config.kv_tile, TYPES[config.dtype]
     q, k = np.zeros((1, ROWS, 1, config.head_dim), dtype), np.zeros((1, kv * (slot + 1), 1, config.head_dim), dtype)
@@ -124,7 +124,7 @@ def _others(qk: list[dict[str, Read]], pv: list[dict[str, Read]], scores: Read) 
     return [d for column, d in sorted(found.items()) if column != int(scores.location[0, 0, 1])]
 
 
-def _owner(record: Provenance, scores: Read, kv: int) -> Array:
+def p_owner(record: Provenance, scores: Read, kv: int) -> Array:
     """(t, v) -> element: what the softmax threads' loads take from where the QK MMA put the scores."""
     element = np.full((128, 512), -1)
     m, n = np.indices(scores.location.shape[:2])

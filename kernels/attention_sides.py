@@ -2,7 +2,8 @@
 
 The compiled kernel runs in the replay machine, which remembers who wrote each byte and what each unit read. TMA's
 elements are told apart by where they lie in global memory, O's by their values: V[0, n] = n + 1, and one key is seen,
-so O[m, n] is n + 1. Nothing here knows a layout of a tile. P in Tensor Memory is `attention_observe`'s subject.
+so O[m, n] is n + 1, P's by the values that `attention_observe` gives them, whose subject is P in Tensor Memory. Nothing
+here knows a layout of a tile.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from layoutlab.kernels.attention_config import EPILOGUE_COLUMNS, ROWS, AttentionConfig
 from layoutlab.kernels.attention_host import arguments, check, compile_attention
-from layoutlab.kernels.attention_observe import TYPES, mma_reads
+from layoutlab.kernels.attention_observe import SCALE, TOLERANCE, TYPES, mma_reads, p_inputs, p_owner
 from layoutlab.ptx.memory import AccessError
 from layoutlab.ptx.provenance import Provenance, Read
 from layoutlab.replay import replay
@@ -190,6 +191,40 @@ def _words(stores: list[Any], value: Array) -> Array:
     return found
 
 
+# -- P: from the softmax threads' registers to shared memory, read by descriptor ---------------------------------------
+
+
+def passed(config: AttentionConfig) -> dict[str, Any]:
+    """P of the first KV tile through shared memory."""
+    kv, kind = config.kv_tile, np.dtype(TYPES[config.dtype])
+    q, k, wanted = p_inputs(config, 0)
+    record = run(config, q, k, np.ones_like(k), np.zeros_like(q), SCALE)
+    qk, pv = mma_reads(record, config)
+    owner = p_owner(record, qk[0]["D"], kv)
+    reads = [one["A"] for one in pv[: kv // 16]]
+    place = _along_k(reads)
+    start = int(place.min())
+    wrote, widths = np.full(owner.shape, -1), set[int]()
+    for s in record.stores_to("shared"):
+        mine = (s.thread < ROWS) & (s.address >= start) & (s.address < start + ROWS * kv * kind.itemsize)
+        for thread, address, data in zip(s.thread[mine], s.address[mine], s.data[mine], strict=True):
+            value = np.ascontiguousarray(data).view(kind).astype(np.float64)
+            expected = wanted.ravel()[owner[thread]]
+            near = np.abs(value[:, None] - expected[None, :]) < TOLERANCE * expected[None, :]
+            at = np.where(near.sum(axis=1) == 1, near.argmax(axis=1), -1)
+            known = at >= 0
+            wrote[thread, at[known]] = BYTE * (address - start + kind.itemsize * np.flatnonzero(known))
+            widths.add(s.width)
+    return {
+        "threads": ROWS,
+        "owner": owner.ravel().tolist(),
+        "wrote": wrote.ravel().tolist(),
+        "reads": (BYTE * (place - start)).ravel().tolist(),
+        "by_writer": _written_by(record, reads, "st.shared").ravel().tolist(),
+        "widths": sorted(widths),
+    }
+
+
 # -- O: from Tensor Memory to shared memory, and to global memory -----------------------------------------------------
 
 
@@ -277,6 +312,7 @@ def stored(config: AttentionConfig, rows: int = ROWS, heads: int = 1) -> dict[st
 
 SIDES: dict[str, Callable[..., dict[str, Any]]] = {
     "loaded": loaded,
+    "passed": passed,
     "rescaled": rescaled,
     "epilogue": epilogue,
     "stored": stored,

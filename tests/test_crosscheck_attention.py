@@ -330,3 +330,31 @@ def test_tp_of_another_kernel_disagrees(on_tp: Any, monkeypatch: pytest.MonkeyPa
 def test_tp_on_an_older_device_is_absent(on_tp: Any) -> None:
     found = on_tp((9, 0), tP())
     assert found.exit_status == 3 and "the device here has 9.0" in str(found)
+
+
+# -- P through shared memory -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"store": "tiled_copy_d", "head_dim": 256, "kv": 64, "dtype": "f16"}, {"store": "composition", "base": 2048}],
+    ids=str,
+)
+def test_sp_is_replayed_in_the_attention_kernel_too(settings):
+    model = sP(**settings)
+    found = attention.ask_sp(model, ll.verify(model))
+    assert found.agrees and found.verdict == "proved"
+    assert f"in the attention kernel {model.tile.size} elements held, stored (16 bytes at a time) and read" in found.why
+
+
+@pytest.mark.parametrize("wrong", [{"write_swizzle": "none"}, {"store": "tiled_copy_c"}], ids=str)
+def test_the_attention_kernels_sp_is_no_wrong_models(wrong):
+    model, request = sP(head_dim=128, **wrong), attention.passed_request(sP(head_dim=128).params)
+    assert request is not None
+    found = attention.observed(model, ll.verify(model), request)
+    assert not found.agrees and found.why.startswith("disagrees: ") and found.verdict == "proved"
+
+
+def test_what_the_attention_kernel_does_not_have_of_sp_is_left_to_the_small_kernel():
+    for settings in ({"kv": 256}, {"dtype": "e4m3"}, {"load": "x16"}, {"base": 528}, {"store": "tiled_copy_c"}):
+        assert attention.passed_request(sP(**settings).params) is None

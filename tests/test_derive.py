@@ -357,3 +357,41 @@ def test_what_the_caller_passes_is_said() -> None:
     plain = ll.smem("(128,64):(64,1)", over=P)
     h = ll.Handoff(P, writer=ll.store(owner, plain, bits=16), reader=ll.declared(plain, P))
     assert all("block less 32, the first" in piece.code for piece in derive(h).pieces)
+
+
+def test_several_reports_are_one_module(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Handoffs of a file whose tiles have one name: a later function does not replace an earlier one."""
+    file = tmp_path / "two.py"
+    file.write_text(TWO_OF_ONE_NAME)
+    assert main(["derive", str(file)]) == 0
+    functions = [node.name for node in ast.parse(capsys.readouterr().out).body if isinstance(node, ast.FunctionDef)]
+    assert functions == [
+        "store_P_by_copy", "store_P_by_coordinate", "store_P_by_copy_for_by_rows", "store_P_by_coordinate_for_by_rows"
+    ]  # fmt: skip
+
+
+TWO_OF_ONE_NAME = """
+import layoutlab as ll
+
+
+@ll.handoff
+def by_columns():
+    P = ll.Tile("P", m=128, k=64, bits=16)
+    s = ll.smem("(128,64):(1,128)", over=P)
+    return ll.Handoff(P, writer=ll.store("(128,64):(1,128)", s, bits=16), reader=ll.declared(s, P))
+
+
+@ll.handoff
+def by_rows():
+    P = ll.Tile("P", m=128, k=64, bits=16)
+    s = ll.smem("(128,64):(64,1)", over=P)
+    return ll.Handoff(P, writer=ll.store("(128,64):(1,128)", s, bits=16), reader=ll.declared(s, P))
+"""
+
+
+def test_a_reader_that_takes_more_than_the_tile() -> None:
+    P = ll.Tile("P", m=8, k=48, bits=16)
+    plain = ll.smem("(8,48):(48,1)", over=P, align_bytes=1024)
+    boxes = ll.tma_store(P, box={"k": 32, "m": 8}, swizzle=0, starts_bytes=[0, 512])
+    found = derive(ll.Handoff(P, writer=ll.store("(32,12):(12,1)", plain, bits=16), reader=boxes))
+    assert "takes k=0 to 63, and P (m=8, k=48), 16-bit ends at k=47" in found.refusals[""]

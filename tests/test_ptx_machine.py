@@ -66,6 +66,7 @@ def test_the_unknown_stops_with_its_line(body, message):
         "mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32", "wmma.load.a.sync.aligned.m16n16k16.row.f16",
         "mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0",
         "cp.async.bulk.tensor.4d.shared::cta.global.im2col.mbarrier::complete_tx::bytes",
+        "barrier.cta.red.popc.aligned.u32", "bar.red.and.pred",
         "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.add.u32",
         "red.async.relaxed.cluster.global.add.u32", "multimem.ld_reduce.global.add.f32", "alloca.u64",
         "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128",
@@ -330,6 +331,39 @@ def test_an_atomic_reads_what_it_changes(text, kinds):
 # -- mbarriers ----------------------------------------------------------------------------------------------------------
 
 INIT = "  mov.u32 %r3, %tid.x; mov.u32 %r4, smem; setp.ne.u32 %p1, %r3, 0; mov.u32 %r9, 0;\n"
+
+
+@pytest.mark.parametrize(
+    ("copy", "message"),
+    [
+        ("[%r4], [%rd1+4], 16;", "CTA 0 thread 0 at 0x[0-9a-f]+, which 16 does not divide"),
+        ("[%r4], [%rd1], 16, %r5;", "of 16 bytes from 20: at most as many"),
+        ("[%r4], [%rd1], 5;", "of 5 bytes: 4, 8 or 16 are copied"),
+    ],
+)
+def test_copies_that_cp_async_does_not_make(copy, message):
+    body = f"  ld.param.u64 %rd1, [out]; mov.u32 %r4, smem; mov.u32 %r5, 20; cp.async.ca.shared.global {copy}\n"
+    with pytest.raises(PtxError, match=message):
+        out_words(body)
+
+
+def test_numbers_by_value():
+    out = np.zeros(1, np.float32)
+    text = kernel(
+        [("x", "f32"), ("out", "u64")], "  ld.param.f32 %f1, [x]; ld.param.u64 %rd1, [out]; st.global.f32 [%rd1], %f1;"
+    )
+    run(text, 1.5, out)
+    assert out[0] == 1.5
+    out.flags.writeable = False
+    for arguments, message in [
+        ((None, out), "x is given None"),
+        (("2", out), "x is given '2'"),
+        ((1.5, out), "out is given a read-only array"),
+    ]:
+        with pytest.raises(PtxError, match=message):
+            run(text, *arguments)
+    with pytest.raises(PtxError, match="-8 bytes of shared memory"):
+        run(kernel([], ""), shared_bytes=-8)
 
 
 @pytest.mark.parametrize(("store", "byte"), [

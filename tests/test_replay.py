@@ -7,6 +7,7 @@ import ctypes
 import io
 import tempfile
 from functools import cache
+from types import SimpleNamespace
 
 import cutlass.cute as cute
 import joblib
@@ -16,7 +17,7 @@ import pytest
 import replayed_kernels
 from cutlass.cute.runtime import from_dlpack
 
-from layoutlab.cutedsl.capture import capture, elf_symbols
+from layoutlab.cutedsl.capture import capture, capture_packed, elf_symbols
 from layoutlab.errors import LayoutError
 from layoutlab.kernels.p_handoff import compile_kernel, pointers
 from layoutlab.kernels.p_settings import PSettings
@@ -255,6 +256,19 @@ def test_arguments_that_are_refused(replaced, options, message):
     arguments = {0: aligned((128,), np.float32), 1: aligned((128,), np.float32)} | replaced
     with pytest.raises((LayoutError, PtxError), match=message):
         replay(doubled(), *arguments.values(), **options)
+
+
+def test_a_compile_without_an_object_says_how_to_have_one():
+    """CuTe DSL 4.8.1 gives none for another architecture than its own."""
+
+    class Compiled:
+        artifacts = SimpleNamespace(PTX=SQUARES)
+
+        def dump_to_object(self, prefix):
+            raise RuntimeError("Error dumping object file")
+
+    with pytest.raises(LayoutError, match="set CUTE_DSL_ARCH to that of the compile"):
+        capture_packed(Compiled(), [])
 
 
 def test_an_argument_too_few():

@@ -62,9 +62,9 @@ def run(args: Any) -> int:
     if args.json:
         _print_json(args, found)
     else:
-        from layoutlab.derive.report import joined, report
+        from layoutlab.derive.report import joined
 
-        print(joined([report(one) for one in found]))
+        print(joined(found))
     statuses = {one.exit_status for one in found}
     return next((status for status in (1, 3) if status in statuses), 0)
 

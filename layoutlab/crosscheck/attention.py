@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from layoutlab.crosscheck import replayed
 from layoutlab.crosscheck.sides import testimony
 from layoutlab.crosscheck.testimony import Testimony
 from layoutlab.crosscheck.tmem_p import KV_TILE, TIMEOUT_SECONDS
@@ -29,13 +30,51 @@ Request = dict[str, Any]
 
 def ask(model: Handoff, verdict: Verdict) -> Testimony:
     """Runs the attention kernel under the model's settings and holds the model against it."""
+    return observed(model, verdict, REQUESTS[model.name](model.params))
+
+
+def observed(model: Handoff, verdict: Verdict, request: Request) -> Testimony:
+    """What the run that a request asks for says of the model."""
     started = time.perf_counter()
-    request = REQUESTS[model.name](model.params)
     (answer,) = run_jobs([Job(OBSERVE, request)], timeout_seconds=TIMEOUT_SECONDS)
     if answer.kind != "result":
         raise LayoutError(f"the kernel's PTX was not run to its end ({answer.reason})")
     found = testimony(model, verdict, moved(answer.result, model.params))
     return Testimony(found.name, found.verdict, found.why, found.agrees, time.perf_counter() - started)
+
+
+def ask_sp(model: Handoff, verdict: Verdict) -> Testimony:
+    """Runs the P handoff kernel and, under settings that the attention kernel has too, that one as well."""
+    small = replayed.ask(model, verdict)
+    request = passed_request(model.params)
+    if request is None:
+        return small
+    whole = observed(model, verdict, request)
+    why = f"{small.why}; in the attention kernel {whole.why}"
+    return Testimony("replay", small.verdict, why, small.agrees and whole.agrees, small.seconds + whole.seconds)
+
+
+def passed_request(params: Params) -> Request | None:
+    """The run that shows sP; None for settings that the attention kernel does not have.
+
+    >>> from layoutlab.catalogue import sP
+    >>> passed_request(sP(store="composition").params)["settings"]["route"]
+    'composition'
+    >>> passed_request(sP(write_swizzle="none").params) is None
+    True
+    """
+    own = {"write_swizzle": "absolute", "k_order": "012", "load": "x32", "first_warp": 0}
+    own["kv"] = KV_TILE[params["head_dim"]]
+    other = params["store"] not in ROUTES or params["dtype"] not in ("bf16", "f16")
+    if other or params["base"] % BUFFER_ALIGNMENT or any(params[name] != value for name, value in own.items()):
+        return None
+    route = ROUTES[params["store"]]
+    settings = {"head_dim": params["head_dim"], "dtype": params["dtype"], "p": "smem", "route": route}
+    return {"handoff": "passed", "settings": settings}
+
+
+ROUTES = {"tiled_copy_d": "vector", "coordinate": "coordinate", "composition": "composition"}
+"""The attention kernel's routes of P to shared memory, by the catalogue's names."""
 
 
 def moved(seen: Mapping[str, Any], params: Params) -> Mapping[str, Any]:

@@ -176,7 +176,7 @@ _SM90 = {"replay": Source(replayed.missing, sp90.replay), "device": Source(sp90.
 PROVIDERS: dict[str, Provider] = {
     "sP": {
         "trace": Source(traced.missing, traced.ask),
-        "replay": Source(replayed.missing, replayed.ask),
+        "replay": Source(replayed.missing, attention.ask_sp),
         "device": Source(sp100.missing_device, sp100.ask_device),
     },
     "sP90": _SM90,

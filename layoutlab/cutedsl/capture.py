@@ -212,10 +212,21 @@ def _object_of(compiled: Any) -> bytes:
     """The host code as an object file, kept as long as the compiled function lives."""
     try:
         if compiled not in _OBJECTS:
-            _OBJECTS[compiled] = compiled.dump_to_object(PREFIX)
+            _OBJECTS[compiled] = _dumped(compiled)
         return _OBJECTS[compiled]
     except TypeError:  # not to be referred to weakly
+        return _dumped(compiled)
+
+
+def _dumped(compiled: Any) -> bytes:
+    try:
         return bytes(compiled.dump_to_object(PREFIX))
+    except Exception as error:
+        raise LayoutError(
+            "this compiled function gives no object file of its host code, as CuTe DSL's do that are compiled for "
+            "another architecture than its own: set CUTE_DSL_ARCH to that of the compile (CUTE_DSL_ARCH=sm_90a) before "
+            "importing cutlass"
+        ) from error
 
 
 def _call(address: int, packed: list[Any]) -> int:

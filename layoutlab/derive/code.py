@@ -36,6 +36,23 @@ def function(name: str, arguments: str, doc: Sequence[str], body: Sequence[str])
     return "\n".join([*lines, *(f"    {line}" for line in body)]) + "\n"
 
 
+def apart(code: str, of: str, taken: dict[str, str]) -> str:
+    """The code with its functions called after `of` as well where others of their names, noted in `taken`, differ.
+
+    >>> taken = {}
+    >>> [apart(code, "sQ", taken) for code in ("def f(): 1", "def f(): 2", "def f(): 1", "def f(): 3")]
+    ['def f(): 1', 'def f_for_sQ(): 2', 'def f(): 1', 'def f_for_sQ_2(): 3']
+    """
+    made = code
+    for name in re.findall(r"^def (\w+)", code, re.MULTILINE):
+        other, number = name, 1
+        while taken.setdefault(other, code) != code:
+            other = f"{name}_for_{identifier(of)}" + (f"_{number}" if number > 1 else "")
+            number += 1
+        made = re.sub(rf"\b{name}\b", other, made)
+    return made
+
+
 def identifier(name: str) -> str:
     """A tile's name as a part of Python names.
 

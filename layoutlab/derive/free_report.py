@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
-from layoutlab.derive.code import HEAD, identifier
+from layoutlab.derive.code import HEAD, apart
 from layoutlab.derive.core import Derived, derive
 from layoutlab.derive.free import Freed
 from layoutlab.derive.pieces import Piece
@@ -62,13 +61,7 @@ def _pieces(found: Freed) -> list[Piece]:
     for derived in _sides(found):
         forms = derived.pieces if derived.side == "writer" else derived.pieces[:1]
         for piece in forms:
-            code = piece.code
-            for name in re.findall(r"^def (\w+)", code, re.MULTILINE):
-                other, number = name, 1
-                while taken.setdefault(other, piece.code) != piece.code:
-                    other = f"{name}_for_{identifier(derived.handoff.name)}" + (f"_{number}" if number > 1 else "")
-                    number += 1
-                code = re.sub(rf"\b{name}\b", other, code)
+            code = apart(piece.code, derived.handoff.name, taken)
             pieces.append(Piece(piece.form, piece.doc, code, piece.handoff, piece.facts, piece.imports))
     return pieces
 

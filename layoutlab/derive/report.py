@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from textwrap import wrap
 from typing import Any
 
-from layoutlab.derive.code import HEAD
+from layoutlab.derive.code import HEAD, apart
 from layoutlab.derive.core import Derived
 from layoutlab.handoff.report import map_rows
 
@@ -29,8 +29,12 @@ NAMES = {
 }
 
 
-def report(found: Derived) -> str:
-    """All of it; where there is something to paste, the whole text is a module that can be imported."""
+def report(found: Derived, taken: dict[str, str] | None = None) -> str:
+    """All of it; where there is something to paste, the whole text is a module that can be imported.
+
+    `taken` notes the functions of other reports in the same module, so that none replaces another.
+    """
+    taken = {} if taken is None else taken
     h = found.handoff
     other = "reader" if found.side == "writer" else "writer"
     lines = [f"# {h}", *remark(f"The {found.side} that the {other} needs, from that and the owner alone.")]
@@ -41,7 +45,7 @@ def report(found: Derived) -> str:
         more = dict.fromkeys(line for piece in found.pieces for line in piece.imports)
         lines += ["#", *remark(_proved(found)), "", *HEAD, *more]
     for piece in found.pieces:
-        lines += ["", "", piece.code.rstrip("\n")]
+        lines += ["", "", apart(piece.code, h.name, taken).rstrip("\n")]
     if found.refusals and (found.side == "writer" or not found.pieces):
         lines += ["", ""] if found.pieces else ["#"]
         for form, why in found.refusals.items():
@@ -83,6 +87,7 @@ def as_json(found: Derived) -> dict[str, Any]:
     }
 
 
-def joined(reports: Sequence[str]) -> str:
-    """Several reports below each other."""
-    return "\n\n\n".join(reports)
+def joined(found: Sequence[Derived]) -> str:
+    """Several reports below each other, as one module."""
+    taken = dict[str, str]()
+    return "\n\n\n".join(report(one, taken) for one in found)

@@ -25,7 +25,13 @@ def storage_of(reader: Reader) -> Smem:
     """The buffer of shared memory that a reader reads, from its places alone, with the swizzle that they have."""
     if reader.space != "smem":
         raise LayoutError(f"{reader.who} reads {reader.space}, no shared memory")
-    tile, places = reader.tile, strided_form(reader.read)
+    tile, axes = reader.tile, dict(reader.read.axes)
+    if over := next((axis for axis in tile.extents if axes.get(axis) != tile.extents[axis]), None):
+        raise LayoutError(
+            f"{reader.who} takes {over}=0 to {axes[over] - 1}, and {tile} ends at {over}={tile.extents[over] - 1}: a "
+            f"buffer of the tile alone is derived"
+        )
+    places = strided_form(reader.read)
     modes = [in_elements(places.steps(axis), tile.bits, f"the reader along {axis}") for axis in tile.extents]
     outer = modes_layout(*modes)
     start = places.base + places.shift

@@ -429,7 +429,7 @@ def _check_launch(function: Function, geometry: Geometry) -> None:
         raise PtxError(f"a grid of {geometry.grid} CTAs, which clusters of {geometry.cluster} do not divide")
     if min(*geometry.grid, *geometry.block) < 1 or geometry.threads > MAX_THREADS:
         raise PtxError(f"a grid of {geometry.grid} and blocks of {geometry.block}: at least 1, at most 1024 threads")
-    if SHARED_RESERVED_BYTES + geometry.shared_bytes > SHARED_WINDOW_BYTES:
+    if not 0 <= geometry.shared_bytes <= SHARED_WINDOW_BYTES - SHARED_RESERVED_BYTES:
         raise PtxError(f"{geometry.shared_bytes} bytes of shared memory: a CTA may use {SHARED_WINDOW_BYTES - 1024}")
 
 

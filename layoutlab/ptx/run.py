@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -51,13 +52,25 @@ def run(
     return run_grid(module, function, Geometry(grid, block, shared_bytes, cluster), params, memory, **options)
 
 
+_FLOATS: dict[int, Any] = {2: np.float16, 4: np.float32, 8: np.float64}
+
+
 def _parameter(memory: GlobalMemory, variable: Variable, value: Any) -> bytes:
     if isinstance(value, bytes):
         return value
     if isinstance(value, np.ndarray):
+        if not value.flags.writeable:
+            raise PtxError(f"parameter {variable.name} is given a read-only array, which a run changes: pass a copy")
         low, high = np.lib.array_utils.byte_bounds(value)
         memory.register(variable.name, low, high - low, value)
         return int(value.ctypes.data).to_bytes(8, "little")
     if isinstance(value, np.generic):
         return value.tobytes()
-    return (int(value) & ((1 << 8 * variable.size) - 1)).to_bytes(variable.size, "little")
+    if isinstance(value, float) and variable.size in _FLOATS:
+        return bytes(_FLOATS[variable.size](value).tobytes())
+    if not hasattr(value, "__index__"):
+        raise PtxError(
+            f"parameter {variable.name} is given {value!r}: an array, a number or bytes are wanted, and floats for "
+            "parameters of 2, 4 or 8 bytes"
+        )
+    return (operator.index(value) & ((1 << 8 * variable.size) - 1)).to_bytes(variable.size, "little")

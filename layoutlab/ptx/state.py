@@ -242,7 +242,6 @@ class Barrier:
     expected: int = 0
     everyone: bool = False  # it waits for the CTA's threads, of which those that exit are no longer
     generation: int = 0
-    reduction: int = 0
 
 
 @dataclass

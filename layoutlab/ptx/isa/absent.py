@@ -21,6 +21,7 @@ NOT_EMULATED = {
     r"wmma\b": "wmma, the older form of mma,",
     r"cp\.async\.bulk\.(prefetch\.)?tensor\..*(im2col|::gather4|::scatter4)": "TMA by im2col, gather or scatter",
     r"cp\.reduce\.async\.bulk\.shared::cluster\b": "bulk reductions into another CTA",
+    r"bar(rier)?(\.cta)?\.red\b": "a barrier that reduces a predicate",
     r"red\.async\b": "red.async, reductions into another CTA,",
     r"multimem\b": "multimem, memory of several devices,",
     r"clusterlaunchcontrol\b": "clusterlaunchcontrol, CTAs that take over others' work,",

@@ -9,7 +9,7 @@ import numpy as np
 
 from layoutlab.ptx.decode import Decoder
 from layoutlab.ptx.isa.mbarrier import groups, shared_address
-from layoutlab.ptx.isa.memory import AddressOf, address
+from layoutlab.ptx.isa.memory import AddressOf, address, check_alignment
 from layoutlab.ptx.memory import WINDOW_MASK, AccessError
 from layoutlab.ptx.parse import Imm, Instruction, PtxError, Reg
 from layoutlab.ptx.registry import Qualifiers, instruction
@@ -31,7 +31,7 @@ def _cp_async(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
     target, source = shared_address_unchecked(d, ins), address(d, ins.operands[1], "global")
     size = ins.operands[2]
     if not isinstance(size, Imm) or size.value not in (4, 8, 16):
-        raise d.fail(f"{ins.opcode} of {size} bytes")
+        raise d.fail(f"{ins.opcode} of {size.value if isinstance(size, Imm) else size} bytes: 4, 8 or 16 are copied")
     count = size.value
     actual, ignore = -1, -1
     has_actual = has_ignore = False
@@ -52,6 +52,9 @@ def _cp_async(d: Decoder, ins: Instruction, q: Qualifiers) -> Op:
         threads, cta, slots = (f.select(x).ravel() for x in (f.thread, f.cta, f.slot))
         wave = f.wave
         check_spans(wave, at, count, ins)
+        if (wanted > count).any():
+            raise PtxError(f"{ins.opcode} of {count} bytes from {int(wanted.max())}: at most as many", ins.line)
+        check_alignment(f, np.where(wanted > 0, start, 0), count, ins)
 
         def copy_lanes(lanes: Any) -> None:
             _copy_threads(
