@@ -58,11 +58,9 @@ def _copy(tv: Layout, tiler: Any) -> Any:
 
 
 def _matrices(layout: Layout) -> list[tuple[Layout, Layout]]:
-    """An accumulator's ((M,N),1,1), or a matrix with stages of one behind it."""
+    """An accumulator's ((M,N),1,1), or a matrix and behind it what repeats it: an epilogue's sub-tiles, stages."""
     modes = [*layout]
-    while len(modes) > 2 and modes[-1].size() == 1:
-        modes.pop()
-    found = [(modes[0], modes[1])] if len(modes) == 2 else []
+    found = [(modes[0], modes[1])] if len(modes) >= 2 else []
     if modes[0].rank() == 2 and all(mode.size() == 1 for mode in modes[1:]):
         found.append((modes[0][0], modes[0][1]))
     return found

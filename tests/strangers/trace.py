@@ -82,6 +82,10 @@ EDITS = [
     Edit("D of quack's GEMM, another swizzle", "quack/gemm_sm100.py",
          "sD = storage.sD.get_tensor(epi_smem_layout.outer, swizzle=epi_smem_layout.inner)",
          "sD = storage.sD.get_tensor(epi_smem_layout.outer, swizzle=cute.make_swizzle(1, 4, 3))", _GEMM100, "sD"),
+    Edit("D of quack's GEMM, another tiled copy than the accumulator's", "quack/gemm_sm100.py",
+         "make_tiled_copy_D(copy_atom_r2s, tiled_copy_t2r)",
+         "make_tiled_copy_tv(copy_atom_r2s, cute.make_layout(((4, 32), 1), stride=((32, 1), 0)), "
+         "cute.make_layout((1, 32)))", _GEMM100, "sD"),
     Edit("K of the SM100 attention, 128 bytes further", "flash_attn/cute/flash_fwd_sm100.py",
          "tSrK = tiled_mma_qk.make_fragment_B(sK)",
          "tSrK = tiled_mma_qk.make_fragment_B(cute.make_tensor(sK.iterator + 64, sK.layout))", _FORWARD100, "sK"),
