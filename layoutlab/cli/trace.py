@@ -22,8 +22,7 @@ machine on the file's own CPU tensors, and the table comes from that run: who wr
 each operand's elements came from, whatever pointer arithmetic led there. A byte that nobody wrote is refuted, and so
 is a writer that depends on how late started work is done or on which warp goes first (one other order of the warps is
 tried). A kernel that has no end is stopped after 50 million instructions of a warp. It needs the extra `replay`. Keep
-the problem small: a CPU runs some hundred thousand
-instructions a second.
+the problem small: a CPU runs some hundred thousand instructions a second.
 
 examples:
   layoutlab trace my_kernel.py:compile_it --set head_dim=64 -o handoffs.svg
@@ -34,6 +33,13 @@ examples:
 exit status: 0 all proved, 1 one refuted, 2 usage or internal error, 3 one undecided or unsupported, something not
 recorded, nothing traced, or a script that ended badly under --replay
 """
+
+
+UNSEEN_BY_A_RUN = "ordering (proxy fences, further orders of the warps)"
+UNSEEN_BY_A_TRACE = (
+    "ordering (barriers, proxy fences, waits); that all of each partition is copied, and that nothing else is stored "
+    "over it (--replay sees both)"
+)
 
 
 def add(subparsers: _SubParsersAction[ArgumentParser]) -> None:
@@ -96,8 +102,7 @@ def run(args: Namespace) -> int:
         if ended:
             print(f"note: {ended}")
         if rows:
-            unseen = "proxy fences, further orders of the warps" if trace.replayed else "barriers, proxy fences, waits"
-            print(f"not checked: ordering ({unseen})")
+            print(f"not checked: {UNSEEN_BY_A_RUN if trace.replayed else UNSEEN_BY_A_TRACE}")
         else:
             print(_nothing(args.target, trace))
         print(", ".join(f"{n} {name}" for name, n in found.items()))
