@@ -465,6 +465,8 @@ def test_the_real_kernel_takes_the_pasted_operand_in_tensor_memory(
             return pasted.tP_of(tStS.iterator, pv_mma.make_fragment_A(tP)[None, None, None, 0])
 
     monkeypatch.setattr(attention, "Attention", Pasted)
+    fresh = attention_observe.compile_attention.__wrapped__  # neither an earlier test's kernel, nor one for later tests
+    monkeypatch.setattr(attention_observe, "compile_attention", fresh)
     seen = attention_observe.observe(kernel_settings(h.params), 0)
     read = h.reader.read.at(**all_coordinates(h))
     assert seen["stopped"] is None
