@@ -80,7 +80,7 @@ def table() -> str:
     """The matrix as text: a line a fact, a column a witness, `-` where a witness was not asked.
 
     >>> table().splitlines()[0].split()
-    ['fact', 'H200', 'CuTe', 'DSL', 'Triton', 'tensor-layouts']
+    ['fact', 'H200', 'CuTe', 'DSL', 'CUTLASS', 'C++', 'Triton', 'tensor-layouts']
     """
     width = max(map(len, FACTS)) + 2
     lines = [f"{'fact':{width}}" + "  ".join(f"{w:>{len(w)}}" for w in WITNESSES)]
