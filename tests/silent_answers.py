@@ -25,7 +25,7 @@ VERSIONS = {
 
 
 class Silent(NamedTuple):
-    library: str
+    package: str
     expression: str
     theirs: str
     ours: str | None
@@ -159,4 +159,4 @@ SILENT = [
 
 def counted(inside: bool) -> Counter[tuple[str, str]]:
     """How many rows each library has in each operation, of those inside the documented rules or of the others."""
-    return Counter((row.library, row.operation) for row in SILENT if (row.rule is None) == inside)
+    return Counter((row.package, row.operation) for row in SILENT if (row.rule is None) == inside)

@@ -79,7 +79,7 @@ def compared(operation: str, args: tuple[Any, ...]) -> list[str]:
         kind = judged(oracle, operation, args, text)
         names = {operation, REGROUPS.get(operation)}
         known = {k.kind for k in KNOWN if k.oracle == oracle and k.operation in names}
-        known |= {"wrong" for row in SILENT if row.library == oracle and row.operation in names}
+        known |= {"wrong" for row in SILENT if row.package == oracle and row.operation in names}
         assert kind in {"same", *known}, f"{text}: {oracle} {kind}: {ask(oracle, text)}; ours {ask('ours', text)}"
         same += [oracle] if kind == "same" else []
     return same

@@ -31,31 +31,31 @@ def test_the_libraries_are_the_versions_of_the_table() -> None:
     assert {package: version(package) for package, _ in VERSIONS.values()} == dict(VERSIONS.values())
 
 
-@pytest.mark.parametrize("row", SILENT, ids=lambda r: f"{r.library}-{r.expression}")
+@pytest.mark.parametrize("row", SILENT, ids=lambda r: f"{r.package}-{r.expression}")
 def test_row(row: Silent) -> None:
     """The library answers so; the answer breaks the law; the cause and the broken rule are these; ours is no such."""
     operation, args = arguments(row.expression)
     assert row.expression == f"{operation}({', '.join(map(written, args))})"
-    found = judged(row.library, operation, args)
-    assert found is not None, ask(row.library, row.expression)
+    found = judged(row.package, operation, args)
+    assert found is not None, ask(row.package, row.expression)
     assert (found.answer.replace(" ", ""), found.cause, found.rule) == (row.theirs, row.cause, row.rule)
     ours = ask("ours", row.expression)
     assert (None if ours.refused else str(ours.value)) == row.ours
     assert row.ours is None or broken("ours", operation, args, ours.text) is None
 
 
-@pytest.mark.parametrize("row", SILENT, ids=lambda r: f"{r.library}-{r.expression}")
+@pytest.mark.parametrize("row", SILENT, ids=lambda r: f"{r.package}-{r.expression}")
 def test_row_is_minimal(row: Silent) -> None:
     """No mode less, no nesting less and no number nearer to 0 leaves it wrong for this cause: all steps are tried."""
     operation, args = arguments(row.expression)
-    steps = [less for less in smaller(args) if (f := judged(row.library, operation, less)) and f.cause == row.cause]
+    steps = [less for less in smaller(args) if (f := judged(row.package, operation, less)) and f.cause == row.cause]
     assert not steps, [", ".join(map(written, less)) for less in steps]
 
 
 def test_one_row_for_each_cause_in_each_operation_of_a_library() -> None:
-    keys = [(r.library, r.operation, r.cause) for r in SILENT]
+    keys = [(r.package, r.operation, r.cause) for r in SILENT]
     assert len(set(keys)) == len(keys)
-    assert {r.library for r in SILENT} == set(strangers.ORACLES)
+    assert {r.package for r in SILENT} == set(strangers.ORACLES)
     assert sum(counted(kind).total() for kind in (True, False)) == len(SILENT)
 
 
@@ -110,7 +110,7 @@ def test_the_documents_own_examples_keep_the_laws_and_a_changed_stride_breaks_th
     assert answer == "1:0" or any(broken("dsl", operation, args, text) for text in faulty), faulty
 
 
-@pytest.mark.parametrize("row", SILENT, ids=lambda r: f"{r.library}-{r.expression}")
+@pytest.mark.parametrize("row", SILENT, ids=lambda r: f"{r.package}-{r.expression}")
 def test_the_library_itself_evaluates_the_layouts_so(row: Silent) -> None:
     """Operands and answer, called at each index: what the plain definition says is what the library says."""
     operands = [x for x in arguments(row.expression)[1] if isinstance(x, (L, S))]
@@ -119,7 +119,7 @@ def test_the_library_itself_evaluates_the_layouts_so(row: Silent) -> None:
     if not isinstance(answer, int) and answer is not None and min(leaves(domain(answer))) > 0:
         texts[row.expression] = answer.values()
     for text, values in texts.items():
-        said = ask(row.library, called(row.library, text, len(values))).text
+        said = ask(row.package, called(row.package, text, len(values))).text
         assert said == str(values), text
 
 
@@ -161,7 +161,7 @@ def test_what_is_printed_is_read() -> None:
 
 @pytest.mark.parametrize("library", ["pycute", "tensor_layouts"])
 def test_a_row_is_reproduced_by_one_line(library: str) -> None:
-    row = next(r for r in SILENT if r.library == library)
+    row = next(r for r in SILENT if r.package == library)
     command = [sys.executable, str(SEARCH), "--ask", library, row.expression]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
@@ -177,7 +177,7 @@ def test_the_examples_of_the_search_run() -> None:
 def test_the_readme_has_the_counts() -> None:
     inside, outside = counted(True), counted(False)
     each = {library: sum(n for (of, _), n in inside.items() if of == library) for library in VERSIONS}
-    common = set.intersection(*({r.expression for r in SILENT if r.library == of and not r.rule} for of in VERSIONS))
+    common = set.intersection(*({r.expression for r in SILENT if r.package == of and not r.rule} for of in VERSIONS))
     assert common == {"composition(L((6,2), (0,1)), L((3,2), (2,3)))"}
     names = {"dsl": "CuTe DSL", "pycute": "pycute", "tensor_layouts": "tensor-layouts"}
     versions = {of: ".".join(version(package).split(".")[:3]) for of, (package, _) in VERSIONS.items()}

@@ -33,7 +33,7 @@ DEATHS = 4
 class Found(NamedTuple):
     """A wrong answer: the call, the printed answer, what is wrong, why, and the rule that the operands break."""
 
-    library: str
+    package: str
     operation: str
     args: Args
     answer: str
@@ -186,7 +186,7 @@ def minimal(found: Found) -> Found:
     """The call made smaller while it stays wrong for its cause."""
     while True:
         for args in smaller(found.args):
-            less = judged(found.library, found.operation, args)
+            less = judged(found.package, found.operation, args)
             if less is not None and less.cause == found.cause:
                 found = less
                 break
@@ -231,7 +231,7 @@ def search(library: str, operation: str, seconds: float, first: Sequence[Args] =
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--library", choices=ORACLES, action="append")
+    parser.add_argument("--library", dest="libraries", choices=ORACLES, action="append")
     parser.add_argument("--operation", choices=sorted(LAWS), action="append")
     parser.add_argument("--seconds", type=float, default=10, help="for each library and operation")
     parser.add_argument("--ask", nargs=2, metavar=("LIBRARY", "EXPRESSION"), help="print one answer")
@@ -240,7 +240,7 @@ def main() -> None:
         answer = ask(*options.ask)
         print(answer.text if answer.refused is None else f"refuses: {answer.refused}")
         return
-    for library in options.library or ORACLES:
+    for library in options.libraries or ORACLES:
         for operation in options.operation or sorted({*LAWS} - LACKS[library]):
             tried, found = search(library, operation, options.seconds)
             print(f"{library} {operation}: {tried} calls, {len(found)} causes of wrong answers", flush=True)
